@@ -182,8 +182,8 @@ def test_projections_keep_polyps_apart(method: str) -> None:
     assert (polyp[distances.argmin(axis=1)] == polyp).all()
     assert np.array_equal(flat, project(vectors, method))  # type: ignore[arg-type]
     # Few vectors and one dimension are projected, invalid ones refused.
-    assert project(np.eye(2)).shape == (2, 2)
-    assert project(np.array([[1.0], [-1.0], [1.0]])).shape == (3, 2)
+    assert project(np.eye(2), "tsne").shape == (2, 2)
+    assert project(np.array([[1.0], [-1.0], [1.0]]), "tsne").shape == (3, 2)
     for invalid in (np.ones((1, 3)), np.zeros((4, 3)), np.full((4, 3), np.nan)):
         with pytest.raises(PolyplinkError, match="vectors to draw"):
-            project(invalid)
+            project(invalid, "tsne")

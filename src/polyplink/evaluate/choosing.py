@@ -60,18 +60,16 @@ class Choice:
 def choose(
     counts: Sequence[ProcedureCounts],
     *,
-    target: float = TARGET_FPR,
     purpose: Purpose = "published",
     errors: Sequence[npt.NDArray[np.integer]] | None = None,
 ) -> Choice:
-    """Choose a setting; for the published purpose the one with the FPR nearest to the target.
+    """Choose a setting; for the published purpose the one with the FPR nearest to 5 %.
 
     FPR is averaged over the procedures with two polyps or more, FR over all. Neither includes
     self-pairs, which the published code counts as true positives.
 
     Args:
         counts: One per procedure, all under the same settings.
-        target: Target of the false positive rate.
         purpose: "published"; "count", the right number of polyps; or "link", few wrong links.
         errors: For the purpose "count", the counted minus the true number of polyps under every
             setting (s,), one per procedure; by default those of the tracklets of known polyp.
@@ -114,7 +112,7 @@ def choose(
 
     # As published.
     rule: Rule = "nearest" if (fpr > 0).any() else "no_false_positive"
-    distance = np.round(np.where(fpr > 0, np.abs(fpr - target), np.inf), DIGITS)
+    distance = np.round(np.where(fpr > 0, np.abs(fpr - TARGET_FPR), np.inf), DIGITS)
     row = int(np.lexsort((fr, distance))[0])  # stable: the first on ties
     return Choice(row, rule, float(fr[row]), float(fpr[row]))
 

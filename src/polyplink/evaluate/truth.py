@@ -12,22 +12,21 @@ from polyplink.evaluate.samples import Samples, TrackletBoxes
 from polyplink.tracklets.box_runs import box_frames, box_rows, seconds
 from polyplink.tracklets.prepare import Prepared
 
+ENOUGH_TRACKLETS = 64  # in the sample on which precisions are compared
 
-def precision_effect(
-    prepared: Prepared, encoders: Sequence[NamedEncoder], enough_tracklets: int = 64
-) -> dict[str, float]:
+
+def precision_effect(prepared: Prepared, encoders: Sequence[NamedEncoder]) -> dict[str, float]:
     """Retrieval mAP of encoders that differ in precision, on a sample of a part.
 
     Args:
-        prepared: The part; its first procedures that together have `enough_tracklets` are embedded.
+        prepared: The part; its first procedures that together have `ENOUGH_TRACKLETS` are embedded.
         encoders: The encoders; each embeds the sample.
-        enough_tracklets: Number of tracklets in the sample, at least.
 
     Returns:
         mAP by precision; empty if no polyp of the sample is known or has two tracklets.
     """
     counts = prepared.tracklets.group_by("procedure_id", maintain_order=True).len()
-    enough = (counts["len"].cum_sum() - counts["len"]) < enough_tracklets
+    enough = (counts["len"].cum_sum() - counts["len"]) < ENOUGH_TRACKLETS
     sample = prepared.select(counts["procedure_id"].filter(enough).to_list())
     try:
         samples = samples_of(sample)

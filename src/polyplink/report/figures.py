@@ -483,13 +483,12 @@ def draw_vectors(data: FigureData, way: Projection) -> Figure:
     return figure
 
 
-def project(vectors: np.ndarray, method: Projection = "tsne", seed: int = 0) -> np.ndarray:
+def project(vectors: np.ndarray, method: Projection) -> np.ndarray:
     """Normalise vectors to length 1 and project them to the plane.
 
     Args:
         vectors: (n, d), n at least 2.
         method: "tsne" (on cosines) or "pca", which is always used for fewer than ten vectors.
-        seed: Seed of t-SNE.
 
     Returns:
         Points (n, 2).
@@ -508,5 +507,5 @@ def project(vectors: np.ndarray, method: Projection = "tsne", seed: int = 0) -> 
         flat = PCA(2).fit_transform(unit) if unit.shape[1] > 1 else np.c_[unit, 0 * unit]
         return np.asarray(flat)
     perplexity = min(30.0, (len(unit) - 1) / 3)
-    tsne = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=seed)
+    tsne = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=0)
     return np.asarray(tsne.fit_transform(unit))
