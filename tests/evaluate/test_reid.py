@@ -17,7 +17,7 @@ from polyplink.evaluate.reid import (
     reidentify,
     resample_reid,
     roc_and_pr,
-    squashed,
+    sigmoids,
 )
 from polyplink.evaluate.samples import Samples
 from tests.evaluate.random_tracklets import random_samples
@@ -165,7 +165,7 @@ def test_reid_as_published_equals_torchmetrics(seed: int, unknown: int) -> None:
     same = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).int()
     published = published_reid(vectors, samples)
     assert published is not None
-    tied = squashed(np.round((unit[i] * unit[j]).sum(axis=1), 12))
+    tied = sigmoids(np.round((unit[i] * unit[j]).sum(axis=1), 12))
     truth = same.numpy()
     assert published[0] == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
     assert published[1] == pytest.approx(average_precision_score(truth, tied), abs=1e-9)

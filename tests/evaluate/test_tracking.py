@@ -19,7 +19,7 @@ from polyplink.evaluate.tracking import (
     tracking_curve,
     tracking_measures,
     tracking_rows,
-    true_and_found,
+    true_and_detected,
     without_doubles,
 )
 from polyplink_lab.bench.box_cases import agree, trackeval_figures
@@ -42,7 +42,7 @@ def test_scores_equal_trackeval_and_do_not_depend_on_other_clusterings(
     scored = truth.score(clusterings)
     without_overlaps, rows = without_doubles(tracklets)
     for p, track in enumerate(scored.track):
-        scene = true_and_found(without_overlaps, track[rows])
+        scene = true_and_detected(without_overlaps, track[rows])
         general_counts = score_tracks(*scene)  # equals the table form where that applies
         scored_alone = truth.score(clusterings[[p]]).take(0)
         scored_one = scored.take(p)
@@ -161,7 +161,7 @@ def test_figures_and_means_over_procedures_equal_trackeval() -> None:
     scenes = []
     for fold in folds:
         without_overlaps, rows = without_doubles(truths[fold.procedure].tracklets)
-        scenes.append(true_and_found(without_overlaps, fold.track[rows]))
+        scenes.append(true_and_detected(without_overlaps, fold.track[rows]))
     expected = trackeval_figures(*scenes)
     measures = tracking_measures("threshold", folds, draw_weights(4, resamples=300), FIGURES)
     for name in FIGURES:

@@ -131,7 +131,7 @@ def _bounds(grouped: Ints) -> tuple[Ints, Ints]:
 
 
 @njit(error_model="numpy")
-def own_cosines(rows: Reals, stop: Ints) -> Reals:
+def cosines_in_groups(rows: Reals, stop: Ints) -> Reals:
     """Cosines (p,) of every row with the rows after it in its group, row by row.
 
     Args:
@@ -219,7 +219,7 @@ def rank_matches(
     later = grouped.stop - np.arange(n) - 1  # n, matches after each row
     i = np.repeat(np.arange(n), later)
     j = np.arange(i.size) + np.repeat(np.arange(n) + 1 - np.cumsum(later) + later, later)
-    row, cosine_of_match = np.append(i, j), np.tile(own_cosines(rows, grouped.stop), 2)  # m
+    row, cosine_of_match = np.append(i, j), np.tile(cosines_in_groups(rows, grouped.stop), 2)  # m
     best_first = np.lexsort((-cosine_of_match, row))
     row, similarity = row[best_first], cosine_of_match[best_first]
     first = np.append(0, np.cumsum(np.bincount(row, minlength=n)))  # n + 1

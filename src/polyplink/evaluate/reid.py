@@ -23,7 +23,7 @@ from polyplink.associate.similarity import cosines
 from polyplink.core.compiled import njit
 from polyplink.evaluate.intervals import Resampled, Weights
 from polyplink.evaluate.metric import Metric
-from polyplink.evaluate.ranking import SCALE, Grouped, own_cosines, parallel
+from polyplink.evaluate.ranking import SCALE, Grouped, cosines_in_groups, parallel
 from polyplink.evaluate.samples import Ints, Reals, Samples
 
 Places = npt.NDArray[np.int32]
@@ -134,7 +134,7 @@ class PairCounts:
     negatives: Wide
 
 
-def some_other_scores(grouped: Grouped, every_nth: int, *, threads: int | None = None) -> Reals:
+def sample_negatives(grouped: Grouped, every_nth: int, *, threads: int | None = None) -> Reals:
     """Scores of pairs of different polyps with every `every_nth`-th row as the first one."""
 
     def work(starts: Iterator[int]) -> Reals:
@@ -151,7 +151,7 @@ def some_other_scores(grouped: Grouped, every_nth: int, *, threads: int | None =
     return np.concatenate(parallel(work, range(0, n, step), threads))
 
 
-def count_others(
+def count_negatives(
     grouped: Grouped, values: Reals, edges: Reals, *, threads: int | None = None
 ) -> tuple[Ints, Ints, Wide]:
     """Count the pairs of different polyps by level, and by bin.
@@ -286,7 +286,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, threads: int | None 
     """
     n = len(samples.tracklet_ids)
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    positive, rows = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
+    positive, rows = cosines_in_groups(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
     negatives = rows * (rows - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
@@ -295,7 +295,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, threads: int | None 
     # a bin each; numpy's quantiles take five times as long as a sort.
     pairs = grouped.procedures * (grouped.procedures + 1) // 2
     bins = min(MOST_BINS, max(MOST_COUNTS // (2 * pairs), LEAST_BINS))
-    sample = some_other_scores(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
+    sample = sample_negatives(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
     shares, quantiles = np.arange(bins) / bins, []
     for scores in (positive, sample):
         at = np.ceil(shares * scores.size).astype(np.int64) - 1
@@ -304,7 +304,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, threads: int | None 
 
     # The negatives among the scores of positives, which give both areas exactly.
     levels = np.union1d(positive, edges)  # (u,)
-    around, tied, binned_others = count_others(grouped, levels, edges, threads=threads)
+    around, tied, binned_negatives = count_negatives(grouped, levels, edges, threads=threads)
     times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
     up_to = np.cumsum(around)
     auroc, aupr = _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
@@ -314,7 +314,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, threads: int | None 
     procedure = np.repeat(grouped.procedure, grouped.stop - np.arange(rows) - 1)
     place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
     binned = np.bincount(place, minlength=grouped.procedures * bins).reshape(-1, bins)
-    counts = PairCounts(edges, binned, binned_others)
+    counts = PairCounts(edges, binned, binned_negatives)
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
 
 
@@ -347,21 +347,21 @@ def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, flo
         samples: The tracklets of these vectors.
     """
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    positive, n_known = own_cosines(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
+    positive, n_known = cosines_in_groups(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
     negatives = n_known * (n_known - 1) // 2 - positive.size
     if not positive.size or not negatives:
         return None
-    level, times = np.unique(squashed(positive), return_counts=True)  # (u,)
+    level, times = np.unique(sigmoids(positive), return_counts=True)  # (u,)
     # The sigmoid of a score is at or above a level if the score is at or above the level's minimum.
     min_scores = [lowest_score(levels) for levels in (level, np.nextafter(level, np.float32(2)))]
     limits = np.unique(min_scores)
-    around, tied, _ = count_others(grouped, limits / SCALE, limits[:1] / SCALE)
+    around, tied, _ = count_negatives(grouped, limits / SCALE, limits[:1] / SCALE)
     below_limit = (np.cumsum(around) - tied)[:-1]
     below, up_to = (below_limit[np.searchsorted(limits, limit)] for limit in min_scores)
     return _pooled(times, below, up_to, negatives)
 
 
-def squashed(scores: Reals) -> npt.NDArray[np.float32]:
+def sigmoids(scores: Reals) -> npt.NDArray[np.float32]:
     """The sigmoid of scores (n,), in single precision."""
     return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-scores.astype(np.float32))))
 
@@ -372,7 +372,7 @@ def lowest_score(levels: npt.NDArray[np.float32]) -> Ints:
     low, high = np.full(levels.size, -end), np.full(levels.size, end)
     while (low < high).any():
         middle = (low + high) // 2
-        reached = squashed(middle / SCALE) >= levels
+        reached = sigmoids(middle / SCALE) >= levels
         low, high = np.where(reached, low, middle + 1), np.where(reached, middle, high)
     return low
 

@@ -156,7 +156,7 @@ class TrackingTruth:
             counts = score_table(self.tracklets, tracks, n_tracks)
             return ProcedureTracking(self.procedure, "table", counts, tracks, n_tracks, split, 0)
         distinct, rows = without_doubles(self.tracklets)
-        scene = true_and_found(distinct, np.arange(rows.size))
+        scene = true_and_detected(distinct, np.arange(rows.size))
         counts = score_boxes(*scene, np.ascontiguousarray(tracks[:, rows]))
         doubled = int(self.tracklets.frame.size - distinct.frame.size)
         return ProcedureTracking(
@@ -183,7 +183,7 @@ def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
     return single_boxes, rows
 
 
-def true_and_found(
+def true_and_detected(
     tracklets: TrackletBoxes, track: npt.NDArray[np.integer]
 ) -> tuple[BoxTracks, BoxTracks]:
     """Both sides of the general form: the same boxes, by polyp and by track (n,)."""

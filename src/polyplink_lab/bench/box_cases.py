@@ -26,7 +26,7 @@ from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.reid import Reid, reidentify, resample_reid
 from polyplink.evaluate.retrieval import retrieval_measures, retrieve
 from polyplink.evaluate.samples import BoxTracks, Ints, Samples, TrackletBoxes
-from polyplink.evaluate.tracking import TrackingTruth, true_and_found
+from polyplink.evaluate.tracking import TrackingTruth, true_and_detected
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.tracks import Tracker, tracker_input
 from polyplink_lab.bench.harness import Call, Work
@@ -384,7 +384,7 @@ def tracking(size: int, device: torch.device, folder: Path, *, touching: bool = 
     labels = np.where(rng.random(n) < 0.2, rng.integers(0, n, n), polyp)  # some are wrong
     boxes = tracklet_boxes(polyp, start, places)
     truth = TrackingTruth.of("bench", boxes)
-    scene = true_and_found(boxes, truth.score(labels[None]).track[0])
+    scene = true_and_detected(boxes, truth.score(labels[None]).track[0])
     score_tracks(*scene)  # compiles
 
     def equal(ours: TrackingCounts, theirs: dict[str, float]) -> bool:
