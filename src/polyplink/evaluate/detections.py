@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.evaluate.intervals import PERCENTILES, Figure, draw_weights
+from polyplink.evaluate.intervals import Figure, Resampled, draw_weights
 from polyplink.evaluate.samples import box_iou
 
 if TYPE_CHECKING:
@@ -279,11 +279,11 @@ def _with_intervals(
     values, units = figures_of(np.ones(len(procedure))), len(names)
     draws = draw_weights(units, resamples=RESAMPLES) if units > 1 else ()
     drawn = [figures_of(draw[procedure].astype(float)) for draw in draws]
-    measured = {}
+    measured, every_procedure = {}, np.ones(units, bool)
     for name, value in values.items():
-        defined = [figures[name] for figures in drawn if not np.isnan(figures[name])]
-        low, high = np.percentile(defined, PERCENTILES).tolist() if defined else (None, None)
-        measured[name] = Figure(None if np.isnan(value) else value, low, high, units)
+        resampled = np.array([figures[name] for figures in drawn])
+        defined = None if np.isnan(value) else value
+        measured[name] = Resampled(defined, resampled, every_procedure).figure()
     return measured
 
 

@@ -141,15 +141,10 @@ def fit_probe(
         The probe after the last epoch, in evaluation mode.
 
     Raises:
-        PolyplinkError: If there is no fragment or only one class.
+        PolyplinkError: If the labels are not of both classes, or a vector is not finite.
     """
     import torch  # noqa: PLC0415
 
-    if len(features) != len(labels) or not len(labels):
-        raise PolyplinkError(
-            f"{len(features)} vectors and {len(labels)} labels to train a probe on",
-            "give one label for each, and at least one",
-        )
     _check_both_classes("train", labels)
     if not np.isfinite(features).all():
         raise PolyplinkError("a vector to train the probe on is not finite", "embed again")

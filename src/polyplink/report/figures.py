@@ -222,7 +222,7 @@ def draw_losses(data: FigureData) -> Figure:
         history = read_history(weights_path(file).parent)
         if "loss_labels" in history.columns and encoder.record is not None:
             values = history["loss_labels"].fill_null(np.nan).to_list()
-            views = encoder.record.recipe["bags"].get("views")
+            views = encoder.record.recipe.get("bags", {}).get("views")
             panel = f"{views} views of a polyp" if views else "bags without labels"
             losses.setdefault(panel, {})[encoder.name] = values
     return plot_losses(losses)
