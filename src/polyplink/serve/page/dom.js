@@ -25,10 +25,10 @@ export function h(tag, attributes = {}, ...children) {
 const made = new Map();
 
 /** A part of the page: built anew only where `parts`, what it is made of, have changed. */
-export function kept(tag, key, parts, build) {
+export function reused(tag, key, parts, build) {
   const now = JSON.stringify(parts);
   if (made.get(key) === now && document.querySelector(`[data-key="${key}"]`)) {
-    return h(tag, { "data-key": key, "data-kept": true });
+    return h(tag, { "data-key": key, "data-reused": true });
   }
   made.set(key, now);
   const element = build();
@@ -62,7 +62,7 @@ function patch(old, fresh) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
-  if (fresh.hasAttribute("data-kept")) return;
+  if (fresh.hasAttribute("data-reused")) return;
   for (const { name, value } of fresh.attributes) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }

@@ -1,6 +1,6 @@
 // What is shown, as functions of the state: the list of procedures, a procedure and its parts.
 
-import { h, kept } from "./dom.js";
+import { h, reused } from "./dom.js";
 import { LANGUAGES, clock, count, interval, lasting, moment, number, share, spoken, t }
   from "./words.js";
 
@@ -13,7 +13,7 @@ const TICKS = [5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600]; // seconds
 // -- small parts
 
 /** The open questions: first those whose answer can change the count, the others on request. */
-export function asked({ procedure, further }) {
+export function shownQuestions({ procedure, further }) {
   const close = procedure.questions.filter((one) => one.close);
   return further ? [...close, ...procedure.questions.filter((one) => !one.close)] : close;
 }
@@ -100,7 +100,7 @@ const neighbour = (id, one, sign, label) =>
 
 // -- all procedures
 
-export function listed(state) {
+export function matchingProcedures(state) {
   const wanted = state.search.trim().toLowerCase();
   return state.overview.procedures.filter(
     (one) => one.id.toLowerCase().includes(wanted) && !(state.unfinished && one.done));
@@ -108,7 +108,7 @@ export function listed(state) {
 
 export function overviewPage(state) {
   const { overview } = state;
-  const rows = listed(state);
+  const rows = matchingProcedures(state);
   const next = nextOpen(overview, null);
   return [
     h("section", { class: "hero", "aria-labelledby": "count" },
@@ -260,12 +260,12 @@ function conflicts(procedure) {
         h("p", {}, t("conflict.same_different")),
         h("ul", {}, [one.correction, ...one.with].map((id) => {
           const entry = entries.get(id);
-          return entry && h("li", {}, h("span", {}, said(procedure, entry), " ",
+          return entry && h("li", {}, h("span", {}, correctionText(procedure, entry), " ",
             h("span", { class: "soft" }, moment(entry.at)), " ",
             entry.set_aside && h("b", { class: "tag" }, t("log.set_aside"))),
           button("undo_this", t("log.undo_this"), {
             "data-of": id, id: `conflict-${one.correction}-${id}`,
-            "aria-label": `${t("log.undo_this")}: ${said(procedure, entry)}`,
+            "aria-label": `${t("log.undo_this")}: ${correctionText(procedure, entry)}`,
           }));
         })))));
 }
@@ -281,13 +281,13 @@ function timeline(state) {
   const lanes = procedure.groups.map((_, place) => [place, views.filter((v) => v.polyp === place)]);
   const out = views.filter((view) => view.polyp === null);
   if (out.length) lanes.push([null, out]);
-  const question = asked(state)[state.question];
+  const question = shownQuestions(state)[state.question];
   const pair = question ? [question.a, question.b] : [];
   const first = lanes[0]?.[1][0];
   const roving = views.some((view) => `bar-${view.row}` === state.rove.timeline)
     ? state.rove.timeline : first && `bar-${first.row}`;
   const parts = [spoken(), procedure.id, length, lanes, pair];
-  return kept("section", "timeline", parts, () => h("section", {
+  return reused("section", "timeline", parts, () => h("section", {
     class: "timeline", "aria-labelledby": "timeline",
   },
     h("div", { class: "title" }, h("h2", { id: "timeline" }, t("timeline")),
@@ -322,7 +322,7 @@ function timeline(state) {
 
 function polyps(state) {
   const { procedure } = state;
-  const open = new Set(asked(state).flatMap((one) => [one.a, one.b]));
+  const open = new Set(shownQuestions(state).flatMap((one) => [one.a, one.b]));
   return h("section", { class: "polyps", "aria-labelledby": "polyps" },
     h("div", { class: "title" }, h("h2", { id: "polyps" }, t("column.polyps")),
       h("p", { class: "soft" }, t("views.hint"), h("span", { class: "hint" }, " ", t("selected.hint")))),
@@ -338,7 +338,7 @@ function polyps(state) {
         spoken(), procedure.id, views, all, group.size_mm, group.adenoma,
         views.map((view) => [state.selected.has(view.row), open.has(view.row)]),
       ];
-      return kept("article", `polyp-${group.rows[0]}-${place}`, parts, () => h("article", {
+      return reused("article", `polyp-${group.rows[0]}-${place}`, parts, () => h("article", {
         class: `polyp ${looks(place)}`, "aria-labelledby": `polyp-${place}`,
       },
       h("header", {}, chip(place),
@@ -378,7 +378,7 @@ function strip(state, name, views, { open = new Set(), splits = false, under } =
 
 function tile(state, view, { roving, open, split, under }) {
   const [time, selected] = [clock(view.start_s), state.selected.has(view.row)];
-  const said = [
+  const label = [
     describe(view), open && t("view.asked"), view.decided && t("view.decided"),
   ].filter(Boolean).join(", ");
   return h("li", { "data-key": `tile-${view.row}`, class: selected ? "selected" : "" },
@@ -389,7 +389,7 @@ function tile(state, view, { roving, open, split, under }) {
     h("div", { class: "tile" },
       h("button", {
         type: "button", class: "view", "data-do": "open", "data-row": view.row,
-        id: `view-${view.row}`, tabindex: roving ? 0 : -1, "aria-label": said,
+        id: `view-${view.row}`, tabindex: roving ? 0 : -1, "aria-label": label,
       }, picture(state.index, view, view.best, 160, "")),
       h("label", { class: "pick", title: t("view.select.short") }, h("input", {
         type: "checkbox", "data-pick": view.row, id: `pick-${view.row}`, checked: selected,
@@ -424,7 +424,7 @@ function alarms(state) {
 
 export function questionCard(state) {
   const { procedure } = state;
-  const questions = asked(state);
+  const questions = shownQuestions(state);
   const n = questions.length;
   if (!n) {
     const further = procedure.questions.length;
@@ -515,7 +515,7 @@ export function selection(state) {
 }
 
 /** A correction in words. */
-export function said(procedure, entry) {
+export function correctionText(procedure, entry) {
   const named = (rows) => rows.slice(0, 6)
     .map((row) => clock(procedure.tracklets[row]?.start_s ?? 0)).join(", ")
     + (rows.length > 6 ? ` … (${rows.length})` : "");
@@ -533,14 +533,14 @@ function log(procedure) {
     entries.length === 0 && h("p", { class: "soft" }, t("log.empty")),
     h("ol", { reversed: true }, entries.map((entry) =>
       h("li", { "data-key": `log-${entry.id}`, class: entry.undone ? "undone" : "" },
-        h("span", { class: "what" }, said(procedure, entry)), " ",
+        h("span", { class: "what" }, correctionText(procedure, entry)), " ",
         entry.undone && h("b", { class: "tag" }, t("log.undone")),
         entry.set_aside && h("b", { class: "tag" }, t("log.set_aside")),
         h("span", { class: "soft" },
           [entry.reviewer, moment(entry.at)].filter(Boolean).join(", ")),
         !entry.undone && button("undo_this", t("log.undo_this"), {
           "data-of": entry.id, class: "quiet small", id: `undo-${entry.id}`,
-          "aria-label": `${t("log.undo_this")}: ${said(procedure, entry)}`,
+          "aria-label": `${t("log.undo_this")}: ${correctionText(procedure, entry)}`,
         })))));
 }
 
@@ -571,7 +571,7 @@ export function toast({ text, detail, bad, undo }) {
   return h("div", { class: bad ? "message bad" : "message", role: bad ? "alert" : null },
     h("p", {}, text, detail && h("small", { lang: "en" }, detail)),
     undo && button("undo", t("undo"), { key: "z", id: "toast-undo" }),
-    bad && button("hush", t("close"), { icon: "×", plain: true, id: "hush" }));
+    bad && button("hideMessage", t("close"), { icon: "×", plain: true, id: "hide-message" }));
 }
 
 const titled = (title, ...inside) => [

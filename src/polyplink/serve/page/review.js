@@ -5,14 +5,14 @@
 
 import { show } from "./dom.js";
 import {
-  asked, bar, footer, handOff, keysSheet, listed, moveChoice, notice, openQuestions, overviewPage,
-  pictureOf, procedurePage, selection, toast,
+  bar, footer, handOff, keysSheet, matchingProcedures, moveChoice, notice, openQuestions,
+  overviewPage, pictureOf, procedurePage, selection, shownQuestions, toast,
 } from "./parts.js";
 import { count, interval, loadWords, number, speak, t } from "./words.js";
 import { Viewer } from "./viewer.js";
 
 const POLL = 3000; // milliseconds between two looks for corrections of other pages
-const TOLD = 7000; // milliseconds that a message stays
+const SHOWN = 7000; // milliseconds that a message stays
 const IDLE = 1000; // milliseconds after a change until pictures not yet scrolled to are loaded
 const HOVER = 350; // milliseconds of resting on a view before it is enlarged
 
@@ -49,14 +49,14 @@ async function correct(correction, { focus } = {}) {
       const before = state.procedure.polyps;
       state.selected.clear();
       take(procedure);
-      tell({
+      showMessage({
         text: `${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, undo: correction.kind !== "undo",
         changed: before !== procedure.polyps,
       });
       if (focus) setTimeout(() => $(focus)?.focus());
     }
   } catch (error) {
-    tell({ text: t("failed"), detail: error.message, bad: true });
+    showMessage({ text: t("failed"), detail: error.message, bad: true });
   } finally {
     state.busy = false;
     document.body.classList.remove("busy");
@@ -72,7 +72,7 @@ const summary = ({ polyps, low, high }) => low === null
 /** Hold a procedure as the server has it now, and its row in the list. */
 function take(procedure) {
   state.procedure = procedure;
-  state.question = Math.max(0, Math.min(state.question, asked(state).length - 1));
+  state.question = Math.max(0, Math.min(state.question, shownQuestions(state).length - 1));
   const { overview } = state;
   const row = overview?.procedures.find((one) => one.index === procedure.index);
   if (row) {
@@ -108,7 +108,7 @@ async function poll() {
     if (state.busy || state.index !== index) return;
     Object.assign(state, { overview, procedure });
     if (procedure) take(procedure);
-    if (JSON.stringify(procedure) !== before) tell({ text: t("changed_elsewhere") });
+    if (JSON.stringify(procedure) !== before) showMessage({ text: t("changed_elsewhere") });
     else render();
   } catch { /* the next look will do */ }
 }
@@ -151,8 +151,8 @@ function announce(text) {
   requestAnimationFrame(() => { $("live").textContent = text; });
 }
 
-let telling = null;
-function tell(message) {
+let hiding = null;
+function showMessage(message) {
   state.message = message;
   render();
   if (!message.bad) announce(message.text);
@@ -161,11 +161,11 @@ function tell(message) {
     figure?.classList.remove("changed");
     requestAnimationFrame(() => figure?.classList.add("changed"));
   }
-  clearTimeout(telling);
-  telling = setTimeout(hush, message.bad ? 3 * TOLD : TOLD);
+  clearTimeout(hiding);
+  hiding = setTimeout(hideMessage, message.bad ? 3 * SHOWN : SHOWN);
 }
 
-function hush() {
+function hideMessage() {
   state.message = null;
   render();
 }
@@ -173,12 +173,12 @@ function hush() {
 async function route() {
   if (!state.overview) return; // not opened yet
   const { procedures } = state.overview;
-  const asked = /^#\/(\d+)$/.exec(location.hash);
-  if (!asked && procedures.length === 1) {
+  const address = /^#\/(\d+)$/.exec(location.hash);
+  if (!address && procedures.length === 1) {
     location.replace(`#/${procedures[0].index}`);
     return;
   }
-  const index = asked ? Number(asked[1]) : null;
+  const index = address ? Number(address[1]) : null;
   if (index === state.index && state.procedure) return;
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   Object.assign(state, { index, question: 0, further: false, rove: {}, message: null });
@@ -198,7 +198,7 @@ async function route() {
       render();
     } catch (error) {
       state.procedure = null;
-      tell({ text: t("failed"), detail: error.message, bad: true });
+      showMessage({ text: t("failed"), detail: error.message, bad: true });
     }
   }
   scrollTo(0, 0);
@@ -225,7 +225,7 @@ function openDialog(id, parts) {
 const rowOf = (element) => element?.dataset.row === undefined ? null : Number(element.dataset.row);
 
 /** The rows that a key means: those selected, else the view that has the focus. */
-function meant() {
+function targetRows() {
   if (viewer.shown) return [viewer.row];
   if (state.selected.size) return [...state.selected];
   const focused = document.activeElement;
@@ -239,7 +239,7 @@ function nextView(row) {
 }
 
 const answer = (kind) => {
-  const question = state.procedure && asked(state)[state.question];
+  const question = state.procedure && shownQuestions(state)[state.question];
   if (question) correct({ kind, a: question.a, b: question.b });
 };
 
@@ -247,7 +247,7 @@ const actions = {
   skip: () => $("main").focus(),
   keys: () => openDialog("sheet", keysSheet()),
   close: (element) => element.closest("dialog").close(),
-  hush,
+  hideMessage,
   undo: () => state.procedure?.undo && correct({ kind: "undo", of: state.procedure.undo }),
   redo: () => state.procedure?.redo && correct({ kind: "redo", of: state.procedure.redo }),
   undo_this: (element) => correct({ kind: "undo", of: element.dataset.of }, { focus: "undo" }),
@@ -291,7 +291,7 @@ const actions = {
   },
   not_polyp: (element) => {
     const row = rowOf(element);
-    const rows = row === null ? meant() : [row];
+    const rows = row === null ? targetRows() : [row];
     if (!rows.length) return;
     const focus = viewer.shown ? null
       : element?.closest?.(".pair") ? "same" : nextView(rows.at(-1)) ?? "polyps";
@@ -303,7 +303,7 @@ const actions = {
   },
   split: (element) => split(rowOf(element)),
   move: (element) => {
-    const row = rowOf(element) ?? (meant().length === 1 ? meant()[0] : null);
+    const row = rowOf(element) ?? (targetRows().length === 1 ? targetRows()[0] : null);
     const view = state.procedure?.tracklets[row];
     if (view && view.polyp !== null) openDialog("choice", moveChoice(state, view));
   },
@@ -332,7 +332,7 @@ const actions = {
       if ($("sheet").open) show($("sheet"), handOff(state));
     } catch (error) {
       $("sheet").close();
-      tell({ text: t("failed"), detail: error.message, bad: true });
+      showMessage({ text: t("failed"), detail: error.message, bad: true });
     }
   },
   viewer_turn: (element) => viewer.turn(Number(element.dataset.by)),
@@ -368,7 +368,7 @@ function split(row) {
 }
 
 function turnQuestion(by) {
-  const n = state.procedure ? asked(state).length : 0;
+  const n = state.procedure ? shownQuestions(state).length : 0;
   if (n < 2) return;
   state.question = (state.question + by + n) % n;
   render();
@@ -412,7 +412,7 @@ document.addEventListener("input", (event) => {
   if (event.target.id !== "search") return;
   state.search = event.target.value;
   render();
-  announce(count("procedures", listed(state).length));
+  announce(count("procedures", matchingProcedures(state).length));
 });
 
 function pick(row, chosen) {
@@ -430,8 +430,11 @@ const keys = {
   s: actions.same, d: actions.different, u: actions.unsure, n: actions.question_later,
   p: actions.question_back, 1: () => $("on-left")?.click(), 2: () => $("on-right")?.click(),
   z: actions.undo, y: actions.redo, x: () => actions.not_polyp(), m: actions.merge,
-  v: () => actions.move(), 
-  b: () => { if (viewer.shown) actions.cut(); else if (meant().length === 1) split(meant()[0]); },
+  v: () => actions.move(),
+  b: () => {
+    if (viewer.shown) actions.cut();
+    else if (targetRows().length === 1) split(targetRows()[0]);
+  },
   Escape: () => state.selected.size && actions.clear(),
   "?": actions.keys, "/": () => $("search")?.focus(),
   "[": () => turnProcedure("before"), "]": () => turnProcedure("after"),
@@ -442,7 +445,7 @@ document.addEventListener("keydown", (event) => {
   const { target, key } = event;
   if (target.matches("input[type=search], select") || event.altKey) {
     if (key === "Enter" && target.id === "search") {
-      const [first] = listed(state);
+      const [first] = matchingProcedures(state);
       if (first) location.hash = `#/${first.index}`;
     }
     return;
@@ -557,7 +560,7 @@ const [, overview] = await Promise.all([
   loadWords(), fetchJson("/api/overview").catch((error) => error),
 ]);
 if (overview instanceof Error) {
-  tell({ text: t("failed"), detail: overview.message, bad: true });
+  showMessage({ text: t("failed"), detail: overview.message, bad: true });
 } else {
   state.overview = overview;
   await route();
