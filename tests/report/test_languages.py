@@ -1,7 +1,9 @@
 """The report of a count in every language: no text of a page is left in English."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -152,34 +154,41 @@ def words(line: str) -> set[str]:
     return set(re.findall(r"[a-z]{3,}", re.sub(r"DATA-\w+", "", line).lower()))
 
 
-def left_in_english(page: Report, language: str) -> set[str]:
+REPORTS = dict(zip(("learned links", "temporal", "one view", "nothing"), reports(), strict=True))
+
+
+@cache
+def drawn(kind: str, language: str, draw: Callable[[Report], str] = render) -> str:
+    """A page of `REPORTS`, drawn once for all tests."""
+    return draw(replace(REPORTS[kind], language=language))
+
+
+def left_in_english(english: str, translated: str, language: str) -> set[str]:
     """Words that are also in the same place of the English page, but may not be."""
     left = set[str]()
-    for draw in (render, render_fragment):
-        pages = (SeenTexts(draw(replace(page, language=name))) for name in ("en", language))
-        for english, other in zip(*(one.lines for one in pages), strict=True):
-            left |= words(english) & words(other) - ALLOWED[language]
+    lines = (SeenTexts(page).lines for page in (english, translated))
+    for line, translated_line in zip(*lines, strict=True):
+        left |= words(line) & words(translated_line) - ALLOWED[language]
     return left
 
 
-KINDS = ["learned links", "temporal", "one view", "nothing"]
-
-
 @pytest.mark.parametrize("language", ["de", "it"])
-@pytest.mark.parametrize("page", reports(), ids=KINDS)
-def test_no_text_of_a_count_is_left_in_english(page: Report, language: str) -> None:
-    assert left_in_english(page, language) == set()
+@pytest.mark.parametrize("kind", REPORTS)
+def test_no_text_of_a_count_is_left_in_english(kind: str, language: str) -> None:
+    for draw in (render, render_fragment):
+        pages = drawn(kind, "en", draw), drawn(kind, language, draw)
+        assert left_in_english(*pages, language) == set()
 
 
 def test_a_text_that_is_left_in_english_is_reported() -> None:
-    page = reports()[0]
-    untranslated = replace(page, notes=("Left in English.",))
-    assert left_in_english(untranslated, "de") == {"left", "english"}
+    untranslated = replace(REPORTS["nothing"], notes=("Left in English.",))
+    page = render(replace(untranslated, language="de"))
+    assert left_in_english(render(untranslated), page, "de") == {"left", "english"}
 
 
-@pytest.mark.parametrize("page", reports(), ids=KINDS)
-def test_pages_of_all_languages_have_the_same_elements(page: Report) -> None:
-    pages = [ParsedPage(render(replace(page, language=name))) for name in ("en", "de", "it")]
+@pytest.mark.parametrize("kind", REPORTS)
+def test_pages_of_all_languages_have_the_same_elements(kind: str) -> None:
+    pages = [ParsedPage(drawn(kind, name)) for name in ("en", "de", "it")]
     assert all(one.balanced for one in pages)
     english, *others = ([tag for tag, _ in one.elements] for one in pages)
     assert others == [english, english]
@@ -187,8 +196,7 @@ def test_pages_of_all_languages_have_the_same_elements(page: Report) -> None:
 
 
 def test_numbers_have_the_decimal_sign_of_the_language() -> None:
-    page = reports()[0]
-    text = render(replace(page, language="de"))
+    text = drawn("learned links", "de")
     points = [line for line in SeenTexts(text).lines if re.search(r"\d\.\d", line)]
     assert {line.replace(__version__, "") for line in points} == {
         line.replace(__version__, "") for line in points if __version__ in line

@@ -1,7 +1,9 @@
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -33,8 +35,14 @@ def svgs(text: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
 
 
+@cache
+def full_page() -> str:
+    """A page with every section, drawn once for all tests."""
+    return render(report())
+
+
 def test_a_page_is_balanced_with_unique_ids_and_resolved_links() -> None:
-    page = ParsedPage(render(report()))
+    page = ParsedPage(full_page())
     assert page.balanced
     assert [tag for tag, _ in page.elements].count("main") == 1
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
@@ -50,9 +58,9 @@ def test_a_page_is_balanced_with_unique_ids_and_resolved_links() -> None:
     assert ["open" in a for _, a in page.with_class("procedure")] == [True, False]
 
 
-@pytest.mark.parametrize("any_report", [report(), EMPTY], ids=["full", "empty"])
-def test_a_page_loads_nothing_from_elsewhere(any_report: Report) -> None:
-    text = render(any_report)
+@pytest.mark.parametrize("draw", [full_page, lambda: render(EMPTY)], ids=["full", "empty"])
+def test_a_page_loads_nothing_from_elsewhere(draw: Callable[[], str]) -> None:
+    text = draw()
     assert "http:" not in text
     assert "https:" not in text
     assert "@import" not in text
@@ -145,7 +153,7 @@ def test_every_tracklet_is_shown_and_described_for_screen_readers() -> None:
 
 
 def test_the_header_names_the_data_and_warns() -> None:
-    words = ParsedPage(render(report())).words
+    words = ParsedPage(full_page()).words
     for part in ("Simulated data: says nothing about patients", "not a medical device"):
         assert part in words
     for part in ("made-up data", "w123", "c456", "a machine", "2025-01-02"):
@@ -153,9 +161,9 @@ def test_the_header_names_the_data_and_warns() -> None:
     assert "Grouping the views into polyps did not settle for p1." in words
     assert "1 of 2 procedures" in words
     assert words.count("check this count before you use it") == 1
-    real = replace(report(), simulated=False)
-    assert "Simulated data" not in render(real)
-    assert "not a medical device" in render(real)
+    real = render(EMPTY)
+    assert "Simulated data" not in real
+    assert "not a medical device" in real
     known, unknown = procedure("p0"), replace(procedure("p1"), n_polyps=None)
     words = ParsedPage(render(replace(EMPTY, procedures=(known, unknown)))).words
     assert "6polyps counted in 2 procedures" in words
@@ -163,7 +171,7 @@ def test_the_header_names_the_data_and_warns() -> None:
 
 
 def test_best_figures_are_marked_and_missing_ones_have_a_reason() -> None:
-    text = render(report())
+    text = full_page()
     assert re.findall(r'<span class="value best">(.*?)</span>', text) == ["0.700"]
     page = ParsedPage(text)
     assert "0.600 to 0.800 · n 19" in page.words
@@ -172,7 +180,7 @@ def test_best_figures_are_marked_and_missing_ones_have_a_reason() -> None:
     strict = Comparison(
         tuple(replace(m, style="honest") for m in comparison().metrics), comparison().methods
     )
-    assert "A tracklet is never paired with itself" in render(replace(report(), comparison=strict))
+    assert "A tracklet is never paired with itself" in render(replace(EMPTY, comparison=strict))
     metric = FigureColumn("m", "m", "g", 1.0)
     methods = (Method("a", {"m": Figure(float("nan"), why="one polyp only")}), Method("b", {}))
     page = ParsedPage(render(replace(EMPTY, comparison=Comparison((metric,), methods))))
