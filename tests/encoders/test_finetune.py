@@ -8,7 +8,7 @@ from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.build import build_encoder, build_frame_encoder
-from polyplink.encoders.config import AnyEncoderConfig
+from polyplink.encoders.config import AnyEncoderConfig, SfeConfig
 from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.encoders.finetune import (
     FineTune,
@@ -117,8 +117,9 @@ def gradients(config: AnyEncoderConfig, tune: FineTune, checkpointing: bool) -> 
         (CLIPS, FineTune("lora", rank=2)),
         (CLIPS, FineTune("whole")),
         (TRANSFORMER, FineTune("last", blocks=2)),  # BatchNorm layers of the others are frozen
+        (SfeConfig("timm:test_efficientnet", stages=(0, 1)), FineTune("last", blocks=1)),
     ],
-    ids=["frames lora", "clips lora", "clips whole", "resnet last"],
+    ids=["frames lora", "clips lora", "clips whole", "resnet last", "stages last"],
 )
 def test_recomputed_activations_give_the_same_gradients(
     config: AnyEncoderConfig, tune: FineTune

@@ -25,7 +25,7 @@ from polyplink.encoders.config import EncoderConfig, SfeConfig
 from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.encoders.weights import read_record, stored_path
 from tests.conftest import SampleRun, recipe
-from tests.encoders.small import SFE, TRANSFORMER
+from tests.encoders.small import CLIPS, SFE, TRANSFORMER
 
 
 def crops_of(n: int, seed: int = 0, size: int = 48) -> np.ndarray:
@@ -117,9 +117,11 @@ def test_fit_within_inverts_the_shrunk_scatter_within_polyps() -> None:
     assert np.allclose(mean, np.concatenate(polyps).mean(0), atol=1e-4)
 
 
-def test_an_encoder_with_a_transformer_is_not_whitened() -> None:
+def test_whitening_and_tone_are_refused_before_the_training() -> None:
     with pytest.raises(PolyplinkError, match="--whiten"):
-        WhitenedEncoder(build_started(TRANSFORMER))
+        build_started(replace(TRANSFORMER, whiten=True))
+    with pytest.raises(PolyplinkError, match="--tone"):
+        build_started(replace(CLIPS, tone=1.4))
 
 
 @pytest.mark.usefixtures("empty_store")

@@ -66,6 +66,11 @@ class StageMeans(nn.Module):
         self.num_features = sum(network.feature_info.channels())
         self.pretrained_cfg = getattr(network, "pretrained_cfg", {})
 
+    def set_grad_checkpointing(self, on: bool) -> None:
+        """Switch gradient checkpointing of the network, see `Encoder.checkpointing`."""
+        network: Any = getattr(self.network, "model", self.network)  # of a ViT: inside
+        network.set_grad_checkpointing(on)
+
     def forward(self, frames: torch.Tensor) -> torch.Tensor:
         """Frames (n, 3, h, w) to vectors (n, num_features)."""
         maps = self.network(frames)  # n channels h w for each stage; n h w channels for Swin
@@ -295,9 +300,7 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
     if build is not None:  # of a plugin
         return build()
     if config.tone or config.whiten:
-        built = build_encoder(replace(config, tone=0.0, whiten=False))
-        built = WhitenedEncoder(built) if config.whiten else built
-        return ToneEncoder(built, config.tone) if config.tone else built
+        return _wrapped(build_encoder(replace(config, tone=0.0, whiten=False)), config)
     match config:
         case EncoderConfig():
             return TrackletEncoder(config)
@@ -314,6 +317,12 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
             raise TypeError(
                 f"{type(config).__name__} is not a configuration of an encoder: no build()"
             )
+
+
+def _wrapped(encoder: Encoder, config: AnyEncoderConfig) -> Encoder:
+    """The encoder with the tone and whitening layers of a configuration, not yet fitted."""
+    encoder = WhitenedEncoder(encoder) if config.whiten else encoder
+    return ToneEncoder(encoder, config.tone) if config.tone else encoder
 
 
 def build_projector(encoder: Encoder) -> nn.Module:
@@ -380,10 +389,13 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
         init_from: Weights file, run folder or name.
 
     Raises:
-        PolyplinkError: If the weights do not exist, or are of another encoder.
+        PolyplinkError: If the weights do not exist or are of another encoder, or the encoder cannot
+            have tone or whitening.
     """
     if getattr(config, "tone", 0.0) or getattr(config, "whiten", False):  # fitted after training
-        config = replace(config, tone=0.0, whiten=False)
+        encoder = build_started(replace(config, tone=0.0, whiten=False), init_from)
+        _wrapped(encoder, config)  # refuses now what would be refused after the training
+        return encoder
     if init_from is None:
         return build_encoder(config)
     path = weights_path(init_from)
