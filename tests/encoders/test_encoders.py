@@ -21,6 +21,7 @@ from polyplink.encoders.build import (
     build_encoder,
     build_frame_encoder,
     build_projector,
+    check_size,
 )
 from polyplink.encoders.config import (
     AnyEncoderConfig,
@@ -209,6 +210,13 @@ def test_backbone_weights_are_loaded_strictly_except_the_classifier(tmp_path: Pa
 def test_unknown_backbones_are_refused(name: str, message: str) -> None:
     with pytest.raises(PolyplinkError, match=message):
         build_encoder(SfeConfig(frame_encoder=name))
+
+
+def test_crops_of_a_size_that_the_backbone_does_not_take_are_refused() -> None:
+    vit = build_encoder(SfeConfig("timm:vit_tiny_patch16_224"))
+    check_size(vit, 224)
+    with pytest.raises(PolyplinkError, match=r"takes no images of 232 pixels .*prepare\.size=N"):
+        check_size(vit, 232)
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 7, 3), (0, 5, 7, 3), (1, 1, 1, 3), (3, 24, 40, 3)])

@@ -325,6 +325,30 @@ def _wrapped(encoder: Encoder, config: AnyEncoderConfig) -> Encoder:
     return ToneEncoder(encoder, config.tone) if config.tone else encoder
 
 
+def check_size(encoder: Encoder, size: int) -> None:
+    """Refuse crops of a size that an encoder of frames does not take (a ViT of another size).
+
+    Args:
+        encoder: The encoder; encoders of clips are not checked. Set to evaluation mode.
+        size: Width and height of the crops, pixels.
+
+    Raises:
+        PolyplinkError: If it takes no crops of this size.
+    """
+    if not isinstance(encoder, FrameWise):
+        return
+    crop = torch.zeros(1, size, size, 3, dtype=torch.uint8, device=encoder.device)
+    try:
+        with torch.inference_mode():
+            encoder.eval().encode_frames(crop)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        name = getattr(encoder.config, "frame_encoder", type(encoder).__name__)
+        raise PolyplinkError(
+            f"{name} takes no images of {size} pixels ({first_line(error)})",
+            "give the size that it takes with --set prepare.size=N",
+        ) from None
+
+
 def build_projector(encoder: Encoder) -> nn.Module:
     """Build the projector between an encoder's tokens and the loss; dropped after training.
 
