@@ -8,7 +8,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError, one_line
 
-LONGEST = 800  # characters of a line about a fault
+LONGEST_LINE = 800  # characters of a line about a fault
 
 
 class Rule(NamedTuple):
@@ -83,7 +83,9 @@ class Faults:
     def lines(self) -> list[str]:
         """One line for each kind: number, kind, and first place."""
         counts = self.counts.items()
-        return [one_line(f"{n} x {kind} (first: {name})", LONGEST) for kind, (n, name) in counts]
+        return [
+            one_line(f"{n} x {kind} (first: {name})", LONGEST_LINE) for kind, (n, name) in counts
+        ]
 
 
 def apply_rules(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Pixels = npt.NDArray[np.uint8]
 
 POINTS = 64  # a side, of `Picture.points`
-LARGEST = 36_000_000  # pixels of an image, above 8K: a damaged header may claim any number
+MOST_PIXELS = 36_000_000  # of an image, above 8K: a damaged header may claim any number
 _ALONE = 9_000_000  # pixels, above 4K: larger images, of up to 14 bytes a pixel, one at a time
 _one_large = threading.Lock()
 
@@ -81,8 +81,8 @@ def _reason(error: Exception) -> str:
 
 def _decoding_slot(height: int, width: int) -> AbstractContextManager[object]:
     """Refuse an image that is too large, and let one large image be decoded at a time."""
-    if height * width > LARGEST:
-        raise ValueError(f"{height} x {width} pixels are more than {LARGEST}")
+    if height * width > MOST_PIXELS:
+        raise ValueError(f"{height} x {width} pixels are more than {MOST_PIXELS}")
     return _one_large if height * width > _ALONE else nullcontext()
 
 

@@ -446,6 +446,7 @@ def _needing_video(rows: pl.DataFrame, boxes: pl.DataFrame, reading: BoxImport) 
         with_image.select("procedure_id", of_images=video, has_image=True),
         on="procedure_id",
         how="left",
+        maintain_order="left",
     )
     sized = pl.col("width").is_not_null() | pl.lit(reading.size is not None)
     is_described = sized & pl.col("n_frames").is_not_null()
