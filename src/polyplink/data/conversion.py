@@ -12,8 +12,8 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
 from polyplink.data.files.video import is_video
-from polyplink.data.formats.assemble import PARTS
 from polyplink.data.formats.format import Format
+from polyplink.data.formats.frame_names import PARTS
 from polyplink.data.tables import DataSet
 
 RECORDINGS = ("video", "videos", "images", "frames", "recording")  # often typed as a format

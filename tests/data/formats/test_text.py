@@ -9,15 +9,10 @@ from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.formats.assemble import (
-    name_frames,
-    no_number,
-    number,
-    number_polyps,
-    read_side_tables,
-    write_side_tables,
-)
+from polyplink.data.formats.assemble import no_number, number
 from polyplink.data.formats.csv import import_csv
+from polyplink.data.formats.frame_names import name_frames
+from polyplink.data.formats.side_tables import number_polyps, read_side_tables, write_side_tables
 from polyplink.data.tables import DataSet, read_text_table
 from tests.data.sample_sets import box_sets
 from tests.data.videos import write_video

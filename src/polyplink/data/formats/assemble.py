@@ -1,19 +1,12 @@
-"""Shared by the general formats: options, names of files, side tables, and assembly of the tables.
-
-`procedures.csv` and `polyps.csv` next to a source hold facts for which its format has no field.
-Their columns are those of polyplink (see `data.tables.PROCEDURES` and `POLYPS`); only
-procedure_id, and polyp_id in `polyps.csv`, are required. In `polyps.csv`, an additional column
-`track` gives the number of the polyp in formats that identify objects by number.
-"""
+"""Assemble the three tables from the boxes of a general format; the options of its importers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import polars as pl
 
-from polyplink.core.artefacts import write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
@@ -21,35 +14,18 @@ from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present, read_each
 from polyplink.data.files.values import LARGEST
 from polyplink.data.formats.format import Import, ImportOptions
+from polyplink.data.formats.side_tables import KEYS, read_side_tables
 from polyplink.data.formats.videos import find_videos
 from polyplink.data.image_files import open_each
-from polyplink.data.tables import (
-    POLYPS,
-    PROCEDURES,
-    Column,
-    DataSet,
-    Imported,
-    Places,
-    check,
-    csv_text,
-    read_text_table,
-)
+from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported, Places
 from polyplink.data.vocabulary import normalise_location
 
 Source = TypeVar("Source")
 Size = tuple[int, int]  # width, height in pixels
 
 IDENTITIES = ("track", "none")  # meaning of a track number
-PARTS = ("train", "val", "valid", "test")  # folders that are parts, not procedures
-
-_WORD = r"(?:frame|image|img)?[_-]?"
-_NUMBER = r"0*([0-9]{1,10})(?:\.0+)?$"  # \d would match digits of other scripts
-_ENDING = r"\.[A-Za-z][A-Za-z0-9]{1,4}$"
-_ALONE = rf"(?i)^{_WORD}{_NUMBER}"
-_NAMED = rf"(?i)^(.+?)_{_WORD}{_NUMBER}"
-_KEYS = ["procedure_id", "polyp_id"]
 _FRAME = pl.col("frame").cast(pl.Int64, strict=False)
-_FACTS = [name for name in POLYPS if name not in _KEYS]
+_FACTS = [name for name in POLYPS if name not in KEYS]
 
 
 class ReadOptions(ImportOptions, total=False):
@@ -111,57 +87,6 @@ def number(column: str) -> pl.Expr:
 def no_number(column: str) -> pl.Expr:
     """Whether a text column holds something that is not a number."""
     return (pl.col(column).str.strip_chars().str.len_bytes() > 0) & number(column).is_null()
-
-
-def name_frames(names: pl.Series) -> pl.DataFrame:
-    """Read procedure and frame number from file names.
-
-    In `<folder>/<number>` and `<folder>/frame_<number>` (also `image`, `img`) the folder is the
-    procedure; in `<procedure>_<number>` and `<procedure>_frame<number>` the procedure precedes the
-    number. Zero padding and `.0` after the number are ignored.
-
-    Args:
-        names: Text, n file names with `/` between folders, relative to the root folder; a first
-            folder called train, val, valid or test is a part and never the procedure.
-
-    Returns:
-        n rows: procedure_id, frame (Int64, as written) and part; null if the name has none.
-
-    Example:
-        >>> name_frames(pl.Series(["train/case7/frame_012.png", "001-002_5.jpg"])).rows()
-        [('case7', 12, 'train'), ('001-002', 5, None)]
-    """
-    folder = pl.col("folder").str.replace(rf"^({'|'.join(PARTS)})(/|$)", "")
-    stem = pl.col("stem")
-    alone = stem.str.extract(_ALONE)
-    table = pl.DataFrame({"name": names}).select(
-        folder=pl.col("name").str.extract(r"^(.*)/[^/]*$").fill_null(""),
-        stem=pl.col("name").str.extract(r"([^/]*)$").str.replace(_ENDING, ""),
-    )
-    return table.select(
-        procedure_id=pl.when(alone.is_not_null())
-        .then(pl.when(folder != "").then(folder))
-        .otherwise(stem.str.extract(_NAMED)),
-        frame=pl.coalesce(alone, stem.str.extract(_NAMED, 2)).cast(pl.Int64),
-        part=pl.col("folder").str.extract(rf"^({'|'.join(PARTS)})(?:/|$)"),
-    )
-
-
-def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
-    """Assign files named only by a number to one procedure, named as their folder.
-
-    Args:
-        frames: Columns at, procedure_id and frame; rows with a procedure or without a number stay.
-        source: The file or folder of the frames.
-        faults: Extended by a warning with the name of the procedure.
-    """
-    place = source.resolve()
-    folder = place.parent if place.name in ("labels", "annotations", "images") else place
-    alone = pl.col("procedure_id").is_null() & pl.col("frame").is_not_null()
-    kind = f"file named by a number alone, read as a frame of procedure {folder.stem}"
-    faults.warn_rows(kind, frames.filter(alone))
-    name = pl.when(alone).then(pl.lit(folder.stem)).otherwise("procedure_id")
-    return frames.with_columns(procedure_id=name)
 
 
 def read_tables(
@@ -236,33 +161,6 @@ def splits_of(frames: pl.DataFrame) -> dict[str, list[str]]:
 def source_folder(source: Path) -> Path:
     """The folder that a source's image paths and side tables are relative to."""
     return source if source.is_dir() else source.parent
-
-
-def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Read `procedures.csv` and `polyps.csv` of a folder; a missing file has no rows.
-
-    Args:
-        folder: The folder.
-        faults: Extended by a warning for each unknown column.
-
-    Returns:
-        All columns of `PROCEDURES`; all columns of `POLYPS` and `track`. Missing columns are null.
-
-    Raises:
-        PolyplinkError: If a file is not a table, a value cannot be read, or a key is missing.
-    """
-    tables = []
-    track = Column(pl.String(), True, "number of the polyp in its procedure's tracks")
-    schemas = {"procedures.csv": PROCEDURES, "polyps.csv": {**POLYPS, "track": track}}
-    for name, columns in schemas.items():
-        schema = {key: replace(c, nullable=key not in _KEYS) for key, c in columns.items()}
-        table = pl.DataFrame(schema={key: column.dtype for key, column in schema.items()})
-        if (folder / name).is_file():
-            table = read_text_table(folder / name)
-        for key in [column for column in table.columns if column not in schema]:
-            faults.warn(f"unknown column of {name}, not read", key)
-        tables.append(check(table, schema, name))
-    return tables[0], tables[1]
 
 
 def assemble(
@@ -574,7 +472,7 @@ def _polyps(
     A polyp id that occurs in several procedures becomes `<procedure>_<id>` in each. If a polyp has
     several rows, the first non-null value counts; locations are normalised.
     """
-    pairs = pl.concat([boxes.select(_KEYS), facts.select(_KEYS)]).drop_nulls().unique()
+    pairs = pl.concat([boxes.select(KEYS), facts.select(KEYS)]).drop_nulls().unique()
     shared = pairs.filter(pl.col("polyp_id").is_duplicated()).select("polyp_id").unique()
     shared = shared.sort("polyp_id")
     faults.warn_rows(
@@ -587,9 +485,9 @@ def _polyps(
         .alias("polyp_id")
     )
     boxes, facts = boxes.with_columns(name), facts.with_columns(name)
-    of_boxes = boxes.select(_KEYS).drop_nulls().unique(maintain_order=True)
+    of_boxes = boxes.select(KEYS).drop_nulls().unique(maintain_order=True)
     rows = pl.concat([facts, of_boxes], how="diagonal_relaxed")
-    grouped = rows.group_by(_KEYS, maintain_order=True)
+    grouped = rows.group_by(KEYS, maintain_order=True)
     values = pl.col(_FACTS).drop_nulls()
     differ = grouped.agg(values.n_unique()).filter(pl.any_horizontal(pl.col(_FACTS) > 1))
     kind = "polyp with several values for one fact, the first used"
@@ -620,48 +518,3 @@ def _with_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFr
         faults,
     )
     return boxes.drop("exists", "source")
-
-
-def number_polyps(data: DataSet) -> pl.DataFrame:
-    """Number the polyps of each procedure.
-
-    A polyp called `<procedure>_<number>` keeps its number; the others get the next free numbers
-    from 1 in the order of the table, followed by polyps that only occur in boxes.
-
-    Returns:
-        Columns procedure_id, polyp_id, track (Int64).
-    """
-    pairs = pl.concat([data.polyps.select(_KEYS), data.detections.select(_KEYS).drop_nulls()])
-    pairs = pairs.unique(maintain_order=True)
-    prefix = pl.col("procedure_id") + "_"
-    number = pl.col("polyp_id").str.strip_prefix(prefix)
-    has_own = pl.col("polyp_id").str.starts_with(prefix) & number.str.contains(
-        r"^(0|[1-9]\d{0,8})$"
-    )
-    pairs = pairs.with_columns(track=pl.when(has_own).then(number.cast(pl.Int64, strict=False)))
-    used_numbers: dict[str, set[int]] = {}
-    for procedure_id, track in pairs.select("procedure_id", "track").drop_nulls().iter_rows():
-        used_numbers.setdefault(procedure_id, set()).add(track)
-    tracks = []
-    for procedure_id, track in pairs.select("procedure_id", "track").iter_rows():
-        used = used_numbers.setdefault(procedure_id, set())
-        free = next(k for k in range(1, len(used) + 2) if k not in used)
-        tracks.append(free if track is None else track)
-        used.add(tracks[-1])
-    return pairs.with_columns(track=pl.Series(tracks, dtype=pl.Int64))
-
-
-def write_side_tables(data: DataSet, folder: Path, tracks: pl.DataFrame | None = None) -> None:
-    """Write `procedures.csv` and `polyps.csv` of a data set, each atomically.
-
-    Args:
-        data: The data set.
-        folder: Folder to write into; created if absent.
-        tracks: Result of `number_polyps`, for a format that identifies objects by number.
-    """
-    polyps = data.polyps
-    if tracks is not None:
-        polyps = tracks.join(polyps, on=_KEYS, how="left", maintain_order="left")
-        polyps = polyps.select(*POLYPS, "track")
-    write_text(folder / "procedures.csv", csv_text(data.procedures))
-    write_text(folder / "polyps.csv", csv_text(polyps))

@@ -23,19 +23,17 @@ from polyplink.data.faults import Faults, Rule, apply_rules, leave_out
 from polyplink.data.files.folders import files_in, without_garbage_collection
 from polyplink.data.files.video import SUFFIXES
 from polyplink.data.formats.assemble import (
-    PARTS,
     BoxImport,
     ReadOptions,
     assemble,
     first_of_frame,
     frame_span,
-    name_frames,
-    numbers_alone,
     read_tables,
     sizes_of_procedures,
     splits_of,
 )
 from polyplink.data.formats.format import Format
+from polyplink.data.formats.frame_names import PARTS, name_frames, numbers_alone
 from polyplink.data.formats.marks import by_item
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 

@@ -2,7 +2,7 @@
 
 `detections.csv`: procedure_id, frame (from 0), x, y, w, h (pixels) and optionally score, polyp_id,
 image (relative to the folder; a video's frame is `video.mp4#12`). Optional side tables are
-`procedures.csv` and `polyps.csv` (see `polyplink.data.formats.assemble`).
+`procedures.csv` and `polyps.csv` (see `polyplink.data.formats.side_tables`).
 """
 
 from pathlib import Path
@@ -20,10 +20,10 @@ from polyplink.data.formats.assemble import (
     no_number,
     number,
     source_folder,
-    write_side_tables,
 )
 from polyplink.data.formats.format import Format
 from polyplink.data.formats.marks import by_item
+from polyplink.data.formats.side_tables import write_side_tables
 from polyplink.data.tables import (
     DETECTIONS,
     DataSet,

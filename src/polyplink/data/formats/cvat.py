@@ -31,9 +31,9 @@ from polyplink.data.formats.assemble import (
     number,
     read_tables,
     source_folder,
-    write_side_tables,
 )
 from polyplink.data.formats.format import Format
+from polyplink.data.formats.side_tables import write_side_tables
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 POLYP, SCORE, LABEL = "polyp_id", "score", "polyp"  # attributes of a box, and its label

@@ -21,12 +21,11 @@ from polyplink.data.formats.assemble import (
     assemble,
     first_of_frame,
     frame_span,
-    name_frames,
     number,
-    numbers_alone,
     read_tables,
 )
 from polyplink.data.formats.format import Format
+from polyplink.data.formats.frame_names import name_frames, numbers_alone
 from polyplink.data.tables import Imported, read_text_table
 
 _CHUNK = 200  # masks that a worker reads at a time

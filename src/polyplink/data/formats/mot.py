@@ -20,20 +20,19 @@ from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, numbered
 from polyplink.data.files.values import LARGEST, track_name
 from polyplink.data.formats.assemble import (
-    PARTS,
     BoxImport,
     ReadOptions,
     assemble,
     no_number,
     number,
-    number_polyps,
     read_tables,
     source_folder,
     splits_of,
-    write_side_tables,
 )
 from polyplink.data.formats.format import Format
+from polyplink.data.formats.frame_names import PARTS
 from polyplink.data.formats.marks import SEPARATE, by_item
+from polyplink.data.formats.side_tables import number_polyps, write_side_tables
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 FIRST = 1  # frames count from 1

@@ -22,24 +22,20 @@ from polyplink.data.files.images import image_size
 from polyplink.data.files.trees import decode_text, image_names, walk_files
 from polyplink.data.files.values import track_name, whole_number
 from polyplink.data.formats.assemble import (
-    PARTS,
     BoxImport,
     ReadOptions,
     Size,
     assemble,
     first_of_frame,
     frame_span,
-    name_frames,
-    number_polyps,
-    numbers_alone,
-    read_side_tables,
     read_tables,
     sizes_of_procedures,
     splits_of,
-    write_side_tables,
 )
 from polyplink.data.formats.format import Format
+from polyplink.data.formats.frame_names import PARTS, name_frames, numbers_alone
 from polyplink.data.formats.marks import SEPARATE, by_item
+from polyplink.data.formats.side_tables import number_polyps, read_side_tables, write_side_tables
 from polyplink.data.formats.videos import find_videos
 from polyplink.data.tables import DataSet, Imported
 
@@ -65,7 +61,7 @@ def import_yolo(
     """Read YOLO labels; procedure and frame come from a file's name.
 
     Names are `<procedure>_<frame>.txt` or `<procedure>/<frame>.txt`, optionally below a part (see
-    `polyplink.data.formats.assemble.name_frames`). The size of a frame is taken from `size`, or
+    `polyplink.data.formats.frame_names.name_frames`). The size of a frame is taken from `size`, or
     else `procedures.csv`, the keys width and height in `data.yaml`, or the frame's image or the
     procedure's video, in this order. Files named only by a number belong to one procedure, named as
     the folder.

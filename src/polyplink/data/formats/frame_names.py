@@ -1,0 +1,66 @@
+"""Procedure, frame number and part in the names of files."""
+
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.data.faults import Faults
+
+PARTS = ("train", "val", "valid", "test")  # folders that are parts, not procedures
+
+_WORD = r"(?:frame|image|img)?[_-]?"
+_NUMBER = r"0*([0-9]{1,10})(?:\.0+)?$"  # \d would match digits of other scripts
+_ENDING = r"\.[A-Za-z][A-Za-z0-9]{1,4}$"
+_ALONE = rf"(?i)^{_WORD}{_NUMBER}"
+_NAMED = rf"(?i)^(.+?)_{_WORD}{_NUMBER}"
+
+
+def name_frames(names: pl.Series) -> pl.DataFrame:
+    """Read procedure and frame number from file names.
+
+    In `<folder>/<number>` and `<folder>/frame_<number>` (also `image`, `img`) the folder is the
+    procedure; in `<procedure>_<number>` and `<procedure>_frame<number>` the procedure precedes the
+    number. Zero padding and `.0` after the number are ignored.
+
+    Args:
+        names: Text, n file names with `/` between folders, relative to the root folder; a first
+            folder called train, val, valid or test is a part and never the procedure.
+
+    Returns:
+        n rows: procedure_id, frame (Int64, as written) and part; null if the name has none.
+
+    Example:
+        >>> name_frames(pl.Series(["train/case7/frame_012.png", "001-002_5.jpg"])).rows()
+        [('case7', 12, 'train'), ('001-002', 5, None)]
+    """
+    folder = pl.col("folder").str.replace(rf"^({'|'.join(PARTS)})(/|$)", "")
+    stem = pl.col("stem")
+    alone = stem.str.extract(_ALONE)
+    table = pl.DataFrame({"name": names}).select(
+        folder=pl.col("name").str.extract(r"^(.*)/[^/]*$").fill_null(""),
+        stem=pl.col("name").str.extract(r"([^/]*)$").str.replace(_ENDING, ""),
+    )
+    return table.select(
+        procedure_id=pl.when(alone.is_not_null())
+        .then(pl.when(folder != "").then(folder))
+        .otherwise(stem.str.extract(_NAMED)),
+        frame=pl.coalesce(alone, stem.str.extract(_NAMED, 2)).cast(pl.Int64),
+        part=pl.col("folder").str.extract(rf"^({'|'.join(PARTS)})(?:/|$)"),
+    )
+
+
+def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
+    """Assign files named only by a number to one procedure, named as their folder.
+
+    Args:
+        frames: Columns at, procedure_id and frame; rows with a procedure or without a number stay.
+        source: The file or folder of the frames.
+        faults: Extended by a warning with the name of the procedure.
+    """
+    place = source.resolve()
+    folder = place.parent if place.name in ("labels", "annotations", "images") else place
+    alone = pl.col("procedure_id").is_null() & pl.col("frame").is_not_null()
+    kind = f"file named by a number alone, read as a frame of procedure {folder.stem}"
+    faults.warn_rows(kind, frames.filter(alone))
+    name = pl.when(alone).then(pl.lit(folder.stem)).otherwise("procedure_id")
+    return frames.with_columns(procedure_id=name)

@@ -1,0 +1,97 @@
+"""`procedures.csv` and `polyps.csv` next to a source: facts for which its format has no field.
+
+Their columns are those of polyplink (see `data.tables.PROCEDURES` and `POLYPS`); only
+procedure_id, and polyp_id in `polyps.csv`, are required. In `polyps.csv`, an additional column
+`track` gives the number of the polyp in formats that identify objects by number.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from polyplink.core.artefacts import write_text
+from polyplink.data.faults import Faults
+from polyplink.data.tables import (
+    POLYPS,
+    PROCEDURES,
+    Column,
+    DataSet,
+    check,
+    csv_text,
+    read_text_table,
+)
+
+KEYS = ["procedure_id", "polyp_id"]
+
+
+def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Read `procedures.csv` and `polyps.csv` of a folder; a missing file has no rows.
+
+    Args:
+        folder: The folder.
+        faults: Extended by a warning for each unknown column.
+
+    Returns:
+        All columns of `PROCEDURES`; all columns of `POLYPS` and `track`. Missing columns are null.
+
+    Raises:
+        PolyplinkError: If a file is not a table, a value cannot be read, or a key is missing.
+    """
+    tables = []
+    track = Column(pl.String(), True, "number of the polyp in its procedure's tracks")
+    schemas = {"procedures.csv": PROCEDURES, "polyps.csv": {**POLYPS, "track": track}}
+    for name, columns in schemas.items():
+        schema = {key: replace(c, nullable=key not in KEYS) for key, c in columns.items()}
+        table = pl.DataFrame(schema={key: column.dtype for key, column in schema.items()})
+        if (folder / name).is_file():
+            table = read_text_table(folder / name)
+        for key in [column for column in table.columns if column not in schema]:
+            faults.warn(f"unknown column of {name}, not read", key)
+        tables.append(check(table, schema, name))
+    return tables[0], tables[1]
+
+
+def number_polyps(data: DataSet) -> pl.DataFrame:
+    """Number the polyps of each procedure.
+
+    A polyp called `<procedure>_<number>` keeps its number; the others get the next free numbers
+    from 1 in the order of the table, followed by polyps that only occur in boxes.
+
+    Returns:
+        Columns procedure_id, polyp_id, track (Int64).
+    """
+    pairs = pl.concat([data.polyps.select(KEYS), data.detections.select(KEYS).drop_nulls()])
+    pairs = pairs.unique(maintain_order=True)
+    prefix = pl.col("procedure_id") + "_"
+    number = pl.col("polyp_id").str.strip_prefix(prefix)
+    has_own = pl.col("polyp_id").str.starts_with(prefix) & number.str.contains(
+        r"^(0|[1-9]\d{0,8})$"
+    )
+    pairs = pairs.with_columns(track=pl.when(has_own).then(number.cast(pl.Int64, strict=False)))
+    used_numbers: dict[str, set[int]] = {}
+    for procedure_id, track in pairs.select("procedure_id", "track").drop_nulls().iter_rows():
+        used_numbers.setdefault(procedure_id, set()).add(track)
+    tracks = []
+    for procedure_id, track in pairs.select("procedure_id", "track").iter_rows():
+        used = used_numbers.setdefault(procedure_id, set())
+        free = next(k for k in range(1, len(used) + 2) if k not in used)
+        tracks.append(free if track is None else track)
+        used.add(tracks[-1])
+    return pairs.with_columns(track=pl.Series(tracks, dtype=pl.Int64))
+
+
+def write_side_tables(data: DataSet, folder: Path, tracks: pl.DataFrame | None = None) -> None:
+    """Write `procedures.csv` and `polyps.csv` of a data set, each atomically.
+
+    Args:
+        data: The data set.
+        folder: Folder to write into; created if absent.
+        tracks: Result of `number_polyps`, for a format that identifies objects by number.
+    """
+    polyps = data.polyps
+    if tracks is not None:
+        polyps = tracks.join(polyps, on=KEYS, how="left", maintain_order="left")
+        polyps = polyps.select(*POLYPS, "track")
+    write_text(folder / "procedures.csv", csv_text(data.procedures))
+    write_text(folder / "polyps.csv", csv_text(polyps))
