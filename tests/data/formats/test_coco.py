@@ -165,6 +165,22 @@ def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> 
     assert bare.detections["polyp_id"].null_count() == 4
 
 
+def test_a_video_without_images_is_in_the_part_of_the_only_file_that_lists_it(
+    tmp_path: Path,
+) -> None:
+    videos = [{"id": k, "name": name, "length": 9} for k, name in enumerate("abcde")]
+    for part, images, listed in (("train", [0, 1], "abce"), ("val", [2], "acde")):
+        write(
+            tmp_path / f"instances_{part}.json",
+            [image(k, f"{k}.jpg", video_id=k, frame_id=3) for k in images],
+            [box(k, k) for k in images],
+            videos=[video for video in videos if str(video["name"]) in listed],
+        )
+    data = import_coco(tmp_path, size=(64, 48)).data
+    assert data.procedures["procedure_id"].to_list() == ["a", "b", "c", "e", "d"]
+    assert data.splits == {"train": ["a", "b"], "val": ["c", "d"]}
+
+
 @pytest.mark.parametrize(
     ("images", "kind"),
     [

@@ -209,7 +209,10 @@ def import_coco(
     polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
     procedures = _procedures(videos, frames, datasets or {}, reading.first, faults)
     procedures = procedures.with_columns(video_folder=pl.lit(str(root / "images")))
-    parts = pl.concat(table.select("part", "procedure_id") for table in (frames, procedures))
+    # A file may list videos of another part: only one without images is in the part of its file.
+    unseen = procedures.join(frames, on="procedure_id", how="anti", maintain_order="left")
+    unseen = unseen.filter(pl.col("part").n_unique().over("procedure_id") == 1)
+    parts = pl.concat(table.select("part", "procedure_id") for table in (frames, unseen))
     return assemble(
         placed,
         root,
