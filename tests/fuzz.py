@@ -530,7 +530,7 @@ def _give_up(*_: object) -> None:
 def _run_many(
     target: Target, root: Path, numbers: range, seconds: float, report: Callable[[object], None]
 ) -> None:
-    """Run cases until the time is over; report the number of each case, then its result and time."""
+    """Run cases until the time is over; report the number of each, then its result and time."""
     faulthandler.enable(os.dup(2))
     silence_libraries()
     terminal = tempfile.TemporaryFile()  # noqa: SIM115 - the process ends with it
