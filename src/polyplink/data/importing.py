@@ -71,7 +71,7 @@ def import_folder(
     if histology_map is not None:
         stated["histology_map"] = histology_map
     record = RunRecord("import", settings=stated | dict(options))
-    source = Path(os.path.abspath(source))  # noqa: PTH100 - "." gets a name, links keep theirs
+    source = source.absolute()  # so that "." has a name
     _check_source(source, data_format)
     _check_folders(source, out)
     record.claim(out)
