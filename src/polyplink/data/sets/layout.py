@@ -271,6 +271,9 @@ class Release(Import):
             polyp_id = None if recording.polyp is None else recording.name
             images = self.images and any(f.image for f in recording.frames.values())
             for number, frame in sorted(recording.frames.items(), key=lambda item: item[0]):
+                if frame.image is not None and frame.annotation is None:
+                    kind = "image without an annotation, treated as free of polyps"
+                    faults.warn(kind, frame.image.image)
                 if not frame.boxes:
                     continue
                 if images and frame.image is None:
@@ -280,11 +283,6 @@ class Release(Import):
                 image = frame.image.image if images and frame.image is not None else None
                 key = (recording.name, number, polyp_id, image, frame.where)
                 rows += [(*key, *edges) for edges in frame.boxes]
-            bare = [n for n, f in recording.frames.items() if f.annotation is None]
-            first_bare = recording.frames[min(bare)].image if bare else None
-            if first_bare is not None:
-                kind = "image without an annotation, treated as free of polyps"
-                faults.warn(kind, first_bare.image, len(bare))
             progress(done, len(recordings))
         columns = ("procedure_id", "frame", "polyp_id", "image", "at")
         schema: dict[str, Any] = dict.fromkeys(columns, pl.String) | {"frame": pl.Int64}
