@@ -123,10 +123,11 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     boxes = apply_rules(boxes, unplaced, faults)
     boxes = apply_rules(boxes, unsound, faults, show=_SIDES).with_columns(frame.cast(pl.Int32))
     in_range = pl.col("score").is_between(0, 1)  # null where there is no score
-    odd = boxes.filter(~in_range)
-    if odd.height:
+    out_of_range = boxes.filter(~in_range)
+    if out_of_range.height:
         kind = "score outside [0, 1]"
-        faults.fault(kind, odd["at"][0], "scale the scores to [0, 1]", odd.height)
+        hint = "scale the scores to [0, 1]"
+        faults.fault(kind, out_of_range["at"][0], hint, out_of_range.height)
     return boxes.with_columns(pl.when(in_range).then(pl.col("score")).cast(pl.Float32))
 
 

@@ -388,8 +388,10 @@ def _licences(data: DataSet) -> Iterator[_Check]:
 def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> list[_Check]:
     """Images that are missing, do not decode, or have another size; boxes without an image."""
     dataset = data.procedures.select("procedure_id", "dataset")
-    bare = data.detections.filter(pl.col("image").is_null())
-    bare = bare.join(dataset, on="procedure_id", how="left", maintain_order="left")
+    without_image = data.detections.filter(pl.col("image").is_null())
+    without_image = without_image.join(
+        dataset, on="procedure_id", how="left", maintain_order="left"
+    )
     other_size = (pl.col("is_width") != pl.col("width")) | (pl.col("is_height") != pl.col("height"))
     of_opened = f" (of {opened.height} opened)"
     return [
@@ -403,7 +405,7 @@ def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> li
         _Check(  # simulated ones are rendered
             "warning",
             "box without image",
-            bare.filter(~pl.col("dataset").str.starts_with(SIMULATED)),
+            without_image.filter(~pl.col("dataset").str.starts_with(SIMULATED)),
             f"{_IN_FRAME}: a box without an image",
             "import with the frames in place; crops cannot be made without them",
         ),

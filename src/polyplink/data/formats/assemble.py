@@ -417,10 +417,10 @@ def _procedures(
             sizes.append((procedure_id, *size))
     schema = {name: PROCEDURES[name].dtype for name in ("procedure_id", "width", "height")}
     rows = rows.update(pl.DataFrame(sizes, schema, orient="row"), on="procedure_id")
-    bare = rows.filter(unsized)
-    if bare.height:
+    unknown = rows.filter(unsized)
+    if unknown.height:
         raise ImportOptionError(
-            f"procedure {bare['procedure_id'][0]}: width and height of its frames are unknown",
+            f"procedure {unknown['procedure_id'][0]}: width and height of its frames are unknown",
             "give its recording with --video FILE or the size with --size WxH, or write them into "
             "procedures.csv next to the source",
         )
@@ -456,12 +456,12 @@ def _warn_of_numbers(rows: pl.DataFrame, reading: BoxImport) -> None:
         reading.faults.warn_rows(kind, numbered.filter(pl.col("first") == -1), "procedure_id")
     if reading.first_frame is not None or lowest in (None, -1, 0):
         return
-    evidence, odd = "the lowest number is 1", numbered.filter(pl.col("first") == 1)
-    if odd.is_empty():
+    evidence, suspicious = "the lowest number is 1", numbered.filter(pl.col("first") == 1)
+    if suspicious.is_empty():
         evidence = "the highest number is the number of frames"
-        odd = numbered.filter(pl.col("last") - 1 == pl.col("n_frames"))
+        suspicious = numbered.filter(pl.col("last") - 1 == pl.col("n_frames"))
     kind = f"labels seem to count frames from 1, {evidence} (--first-frame 1 if they do, 0 if not)"
-    reading.faults.warn_rows(kind, odd, "procedure_id")
+    reading.faults.warn_rows(kind, suspicious, "procedure_id")
 
 
 def _polyps(
@@ -502,10 +502,10 @@ def _with_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFr
     if not images:
         return boxes.with_columns(image=pl.lit(None, dtype=pl.String)).drop("exists", "source")
     has_images = pl.col("exists").fill_null(False).any().over("procedure_id")
-    bare = boxes.filter(~has_images & pl.col("image").is_not_null())
+    missing_images = boxes.filter(~has_images & pl.col("image").is_not_null())
     faults.warn_rows(
         "procedure without any of its images",
-        bare.unique("procedure_id", keep="first", maintain_order=True),
+        missing_images.unique("procedure_id", keep="first", maintain_order=True),
         "image",
     )
     boxes = boxes.with_columns(image=pl.when(has_images).then("image"))

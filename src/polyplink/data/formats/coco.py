@@ -385,11 +385,11 @@ def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) ->
 
     # The others are named by their file names, unless they have no box either.
     no_procedure = pl.col("procedure_id").is_null()
-    bare = no_procedure & ~pl.col("id").is_in(boxes["image_id"].implode())
+    without_box = no_procedure & ~pl.col("id").is_in(boxes["image_id"].implode())
     kind = "image without sequence_id and identity_id, placed by its name"
-    faults.warn_rows(kind, images.filter(no_procedure & ~bare))
-    faults.warn_rows("image without box and sequence_id, not counted", images.filter(bare))
-    return images.filter(~bare).drop("of_identity", "of_name")
+    faults.warn_rows(kind, images.filter(no_procedure & ~without_box))
+    faults.warn_rows("image without box and sequence_id, not counted", images.filter(without_box))
+    return images.filter(~without_box).drop("of_identity", "of_name")
 
 
 def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:

@@ -140,8 +140,8 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
     mask_files = mask_files.select(at="file", stem=stem)
     frames = mask_files.join(pictures, on="stem", how="left", maintain_order="left")
     faults.warn_rows("mask without an image", frames.filter(pl.col("image").is_null()))
-    bare = pictures.join(mask_files, on="stem", how="anti", maintain_order="left")
-    faults.warn_rows("image without a mask, not read", bare, "stem")
+    without_mask = pictures.join(mask_files, on="stem", how="anti", maintain_order="left")
+    faults.warn_rows("image without a mask, not read", without_mask, "stem")
     return frames
 
 
@@ -155,8 +155,8 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
     if not path.is_file():
         by_name = name_frames(frames["stem"]).drop("part")
         frames = numbers_alone(pl.concat([frames, by_name], how="horizontal"), source, faults)
-        still = frames.filter(pl.col("frame").is_null())
-        faults.warn_rows("image that is the only frame of its procedure", still)
+        alone = frames.filter(pl.col("frame").is_null())
+        faults.warn_rows("image that is the only frame of its procedure", alone)
         return frames.with_columns(
             procedure_id=pl.coalesce("procedure_id", "stem"), polyp_id=pl.lit(None, pl.String)
         )
