@@ -139,29 +139,18 @@ def test_batches_leave_out_invalid_members() -> None:
     assert batch.bag.tolist() == [0, 0, 1, 1, 2]
 
 
-def test_view_bags_hold_known_views_of_one_polyp() -> None:
-    polyps = np.array([0, 0, 0, 1, 2, 2, 3, 3])
-    known = np.array([True] * 6 + [False, True])
-    bags = view_bags(polyps, known, 2, 9, rng_of(0))
-    assert len(bags.members) == 2  # polyps 0 and 2; 1 and 3 have one known view
-    for members, valid in zip(bags.members, bags.valid, strict=True):
-        views = members[valid]
-        assert len(set(views)) == 2
-        assert len(set(polyps[views])) == 1
-        assert known[views].all()
-    assert len(view_bags(polyps, known, 3, 9, rng_of(0)).members) == 1
-    assert not len(view_bags(polyps, known, 4, 9, rng_of(0)).members)
-
-
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(2, 4), st.integers(2, 4))
 def test_view_bags_end_when_too_few_polyps_have_views_left(
     counts: list[int], views: int, size: int
 ) -> None:
-    """The rule of the sampler in NTSSL's program, checked on the batches."""
-    polyps = np.repeat(np.arange(len(counts)), counts)
-    bags = view_bags(polyps, np.ones(len(polyps), bool), views, size, rng_of(1))
+    """The rule of the samplers in the programs of NTSSL and TA, checked on the batches."""
+    unknown = 9  # fragments of a polyp that is not known
+    polyps = np.repeat(np.arange(len(counts) + 1), [*counts, unknown])
+    bags = view_bags(polyps, polyps < len(counts), views, size, rng_of(1))
     remaining = dict(enumerate(counts))
+    assert bags.valid.all()
     assert len(set(bags.members.ravel())) == bags.members.size  # no fragment twice
+    assert (bags.members < sum(counts)).all()  # only known polyps
     for start in range(0, len(bags.members), size):
         polyps_of_bags = polyps[bags.members[start : start + size]]
         assert (polyps_of_bags == polyps_of_bags[:, :1]).all()

@@ -65,35 +65,14 @@ def test_unknown_polyps_are_left_out() -> None:
     assert set(drawn.bags.members[drawn.bags.valid]) == set(range(6))
 
 
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(2, 4), st.integers(2, 4))
-def test_an_epoch_ends_when_too_few_polyps_have_enough_left(
-    counts: list[int], views: int, size: int
-) -> None:
-    """As in TA's program: no fragment twice, full batches, no polyp with too few fragments."""
-    data = bare_set(counts, list(range(len(counts))), fragment=1)
-    sampler = PolypViews(views=views)
-    if len(counts) < 2 or sum(count >= views for count in counts) < size:
-        with pytest.raises(PolyplinkError, match="known polyps have"):
-            sampler.draw(data, 0.0, size, rng_of(0))
-        return
-    bags = sampler.draw(data, 0.0, size, rng_of(0)).bags
-    assert bags.valid.all()
-    assert len(set(bags.members.ravel())) == bags.members.size
-    polyps = data.polyps[bags.members]
-    assert (polyps == polyps[:, :1]).all()
-    batches = polyps[:, 0].reshape(-1, size)  # all batches are full
-    remaining = np.array(counts)
-    for batch in batches:
-        assert len(set(batch)) == size
-        assert (remaining[batch] >= views).all()
-        assert (remaining >= views).sum() >= size  # else the epoch would have ended
-        remaining[batch] -= views
-    assert (remaining >= views).sum() < size
-
-
 def test_too_few_known_polyps_are_refused_in_training_only() -> None:
     data = bare_set([8, 8], [0, 1], known=[True, False])
     with pytest.raises(PolyplinkError, match="1 known polyps have fragments"):
         PolypViews().draw(data, 0.0, 2, rng_of(0))
+    few = bare_set([8, 12, 12], [0, 1, 2])
+    with pytest.raises(PolyplinkError, match="2 known polyps have 3 fragments, and a batch holds"):
+        PolypViews(views=3).draw(few, 0.0, 3, rng_of(0))
+    assert len(PolypViews(views=3).draw(few, 0.0, 2, rng_of(0)).bags.members) == 2
+    assert len(PolypViews(views=3, refill=True).draw(few, 0.0, 3, rng_of(0)).bags.members) == 3
     unlabelled = bare_set([8, 8], [0, 1], known=[False, False])
     assert len(PolypViews().draw_validation(unlabelled, 3.0, 2, rng_of(0)).bags.members) == 0
