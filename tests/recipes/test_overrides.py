@@ -18,6 +18,9 @@ def test_fields_of_every_depth_can_be_set() -> None:
             "prepare.crop_factor=none",
             "encoder.frame_weights=a/b.safetensors",
             "seed=7",
+            "part=2",
+            "init_from=20261127",
+            'validation.part="3"',
             "encoder.mean=[0.5, 0.4, 0.3]",
         ],
     )
@@ -25,6 +28,8 @@ def test_fields_of_every_depth_can_be_set() -> None:
     assert changed.prepare.crop_factor is None
     assert changed.encoder.frame_weights == Path("a/b.safetensors")
     assert changed.seed == 7
+    assert (changed.part, changed.validation.part) == ("2", "3")
+    assert changed.init_from == Path("20261127")
     assert changed.encoder.mean == (0.5, 0.4, 0.3)
     assert ntssl().loss.temperature == 0.07  # the recipe is unchanged
 

@@ -78,11 +78,14 @@ def field_names(value: Any, prefix: str = "") -> list[str]:
     return names
 
 
-def _parse(text: str) -> Any:
+def _parse(text: str, hint: Any) -> Any:
+    """The value of a text for a field of a type: JSON, a bare word, or "none" for None."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None if text.lower() == "none" else text
+    takes_text = {str, Path} & {hint, *get_args(hint)}
+    return text if takes_text and not isinstance(value, str | None) else value  # a part named 2
 
 
 def _hint(value: Any, field: str) -> Any:
@@ -145,11 +148,12 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
             raise PolyplinkError(f"recipe {recipe.name} has no field {name!r}", hint)
         *outer, field = name.split(".")
         parents = list(accumulate(outer, getattr, initial=recipe))
-        value = _parse(text)
         try:
             if field == "kind" and outer:  # the field holds another class from now on
-                value = to_plain(parents.pop()) | {"kind": value}
+                value: Any = to_plain(parents.pop()) | {"kind": _parse(text, str)}
                 field = outer.pop()
+            else:
+                value = _parse(text, _hint(parents[-1], field))
             value = TypeAdapter(_hint(parents[-1], field)).validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
