@@ -236,3 +236,15 @@ def test_batches_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     )
     assert one_worker.losses == two_workers.losses
     assert one_worker.epoch == 1
+
+
+def test_a_batch_that_exceeds_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raise_out_of_memory(network: YoloxNano, images: torch.Tensor) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(YoloxNano, "cells", raise_out_of_memory)
+    config = FitConfig(side=SIDE, epochs=1, batch=4)
+    with pytest.raises(PolyplinkError, match=r"the memory of cpu is too small .*smaller --batch"):
+        fit_detector(frames_with_ellipses(8), YoloxNano.random(0), config, tmp_path / "new.pt")

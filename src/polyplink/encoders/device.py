@@ -127,5 +127,5 @@ def memory_suffices(device: torch.device, hint: str = _SMALLER) -> Iterator[None
         full = isinstance(error, MemoryError | torch.OutOfMemoryError)
         if not (full or re.search("can't allocate memory|not enough memory", str(error))):
             raise
-        problem = f"the memory of {device.type} is too small for this encoder"
+        problem = f"the memory of {device.type} is too small for this network"
         raise PolyplinkError(problem, hint) from None

@@ -34,7 +34,7 @@ class NamedEncoder:
         device: Device of the computation.
         prepare: Crop rule and sampling of its input.
         record: The record of its weights, or None.
-        precision: float32, bf16 or int8.
+        precision: float32, tf32, bf16 or int8.
         remark: Remark for tables next to its figures; "" for none.
         stand_in: Network that is used in place of the one in the name; "" for none.
     """

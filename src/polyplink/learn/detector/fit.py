@@ -23,6 +23,7 @@ from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.core.results import StageProgress, silent_stage
+from polyplink.encoders.device import memory_suffices
 from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
 from polyplink.learn.detector.loss import detection_loss
 from polyplink.learn.detector.yolox import YoloxNano, grid
@@ -172,7 +173,7 @@ def fit_detector(
         progress: Callback (steps done in this epoch, steps of it).
 
     Raises:
-        PolyplinkError: If the loss is not finite.
+        PolyplinkError: If the loss is not finite, or the memory of the device does not suffice.
     """
     network = copy.deepcopy(start).to(device).train()
     mean = copy.deepcopy(start).to(device).eval()
@@ -198,13 +199,14 @@ def fit_detector(
     loss_sum = torch.zeros((), device=device)
     for step, (images, truth) in enumerate(loader, first_step + 1):
         # One step of the network.
-        logits, boxes = network.cells(images.to(device))  # b n, b 4 n
-        cells = grid(*images.shape[-2:]).to(device)  # 3 n
-        loss = detection_loss(logits, boxes, truth.to(device), cells)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(learned, CLIP)
-        optimiser.step()
+        with memory_suffices(device, "give a smaller --batch or --side, or another --device"):
+            logits, boxes = network.cells(images.to(device))  # b n, b 4 n
+            cells = grid(*images.shape[-2:]).to(device)  # 3 n
+            loss = detection_loss(logits, boxes, truth.to(device), cells)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(learned, CLIP)
+            optimiser.step()
         schedule.step()
 
         # The mean of its weights.
