@@ -322,9 +322,9 @@ def pareto_front(fr: np.ndarray, fpr: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def draw_recall(data: FigureData) -> Figure:
     """Draw the share of queries with a match among the k nearest, for each encoder."""
     figure, (axis,) = new_figure(6.0, 3.6, subtitle=data.subtitle)
-    max_k = 0
+    samples, max_k = data.samples, 0
     for i, (name, vectors) in enumerate(data.encoded.vectors.items()):
-        share = recall_at(vectors, data.samples)  # k
+        share = recall_at(vectors, samples)  # k
         max_k = max(max_k, len(share))
         k = np.arange(1, len(share) + 1)
         axis.plot(k, share, color=colour(i), lw=1.8, marker=MARKERS[i % 5], ms=4, label=name)
@@ -366,8 +366,9 @@ def recall_at(vectors: np.ndarray, samples: Samples, max_k: int = NEAREST) -> np
 def draw_reid(data: FigureData) -> Figure:
     """Draw ROC and precision-recall curves of re-identification, for each encoder."""
     figure, (roc, pr) = new_figure(7.2, 3.6, columns=2, subtitle=data.subtitle)
+    samples = data.samples
     for i, (name, vectors) in enumerate(data.encoded.vectors.items()):
-        pairs = reidentify(vectors, data.samples)
+        pairs = reidentify(vectors, samples)
         if pairs.counts is None:
             raise PolyplinkError(
                 "no two tracklets of one polyp, or none of two, so that re-identification is "

@@ -29,7 +29,7 @@ OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reope
 PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
 KINDS = (*PAIRS, *get_args(OtherKind))
 Pair = tuple[str, str]
-WROTE = "give a folder that `polyplink run` or `polyplink count` wrote"
+HINT = "give a folder that `polyplink run` or `polyplink count` wrote"
 
 
 def counted_folder(folder: Path) -> Path:
@@ -40,11 +40,11 @@ def counted_folder(folder: Path) -> Path:
     """
     for path in (folder / "count", folder):
         settle(path)
-    check_is_folder(folder, WROTE)
+    check_is_folder(folder, HINT)
     folders = [path for path in (folder / "count", folder) if (path / FILE).is_file()]
     if not folders:
         near = [*sorted(folder.glob(f"*/count/{FILE}")), *folder.parent.glob(f"count/{FILE}")]
-        hint = f"did you mean {near[0].parent}?" if near else WROTE
+        hint = f"did you mean {near[0].parent}?" if near else HINT
         raise PolyplinkError(f"{folder} holds no count ({FILE} is missing)", hint)
     return folders[0]
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 VECTORS = "vectors.parquet"
 PROBES = ("size", "adenoma")
-LIKE = 12  # number of similar views shown
+SIMILAR = 12  # number of similar views shown
 
 
 class Solved(NamedTuple):
@@ -499,7 +499,7 @@ class Desk:
             "boxes": [list(box) for box in rounded.rows()],
         }
 
-    def similar(self, index: int, row: int, k: int = LIKE) -> list[dict[str, Any]]:
+    def similar(self, index: int, row: int, k: int = SIMILAR) -> list[dict[str, Any]]:
         """The k views of the same procedure that are most similar to a view, then the k of others.
 
         They are followed by views of the index, which have `picture`, a data URI, in place of `row`

@@ -31,8 +31,9 @@ from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 FOLDER = "reviewed"
 FORMAT = "polyplink review 4"
 # Keys of a tracklet, in the order of the fields of `View`.
-VIEW = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")
-READ = ("size_mm", "size_low_mm", "size_high_mm", "adenoma")
+VIEW_KEYS = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")
+# By probe, the fields of a `ReviewedPolyp` that it fills.
+PROBE_FIELDS = {"size": ("size_mm", "size_low_mm", "size_high_mm"), "adenoma": ("adenoma",)}
 LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of the best view and of others; most views
 FEW = 6  # polyps of a procedure; more of them are printed smaller, in two columns
 
@@ -193,7 +194,7 @@ def _reviewed_procedure(
     tracklets = state["tracklets"]
     polyps = []
     for group in state["groups"]:
-        views = tuple(View(*(tracklets[i][name] for name in VIEW)) for i in group["rows"])
+        views = tuple(View(*(tracklets[i][name] for name in VIEW_KEYS)) for i in group["rows"])
         best = tracklets[group["best"]]
         polyps.append(
             ReviewedPolyp(
@@ -249,8 +250,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     """
     t = Texts(language)
     review, out = reviewed(desk, language), desk.out / FOLDER
-    sizes = READ[:3] if "size" in review.probes else ()
-    read = (*sizes, *(READ[3:] if "adenoma" in review.probes else ()))
+    measured = [field for probe in review.probes for field in PROBE_FIELDS[probe]]
     polyps = [
         (
             procedure.procedure,
@@ -259,14 +259,24 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
             clock(polyp.last_s),
             len(polyp.views),
             clock(polyp.best_s),
-            *(getattr(polyp, name) for name in read),
+            *(getattr(polyp, name) for name in measured),
             t("handoff.yes" if procedure.reviewed else "handoff.no"),
             ", ".join(procedure.reviewers),
         )
         for procedure in review.procedures
         for polyp in procedure.reviewed_polyps
     ]
-    names = ("procedure", "polyp", "first", "last", "views", "best", *read, "done", "reviewers")
+    names = (
+        "procedure",
+        "polyp",
+        "first",
+        "last",
+        "views",
+        "best",
+        *measured,
+        "done",
+        "reviewers",
+    )
     titles = [t(f"column.{name}") for name in names]
     _write_xlsx(out / "polyps.xlsx", titles, polyps)
     _write_csv(out / "polyps.csv", titles, polyps)

@@ -29,12 +29,12 @@ from polyplink.tracklets.prepare import Prepared, enlarge
 QUALITY = 85  # of JPEG
 AROUND = 3.0  # size of a picture from the recording, relative to the box
 SHARP = 96  # pixels: stored crops of this size suffice for small pictures
-KEPT = 4096  # pictures in memory, about 10 kB each
+PICTURES_CACHED = 4096  # pictures in memory, about 10 kB each
 FRAMES = 12  # from which the visible field of a procedure is determined
 BRIGHT = 28  # of 255, in the brightest channel: the border, with compression noise, is darker
 SHARE = 0.25  # share of the frames in which a pixel of the field must be bright
 THIN = 0.012  # frame widths: letters and lines are thinner and are separated from the field
-FRAMES_KEPT = 64
+FRAMES_CACHED = 64  # whole frames in memory
 
 Mask = tuple[int, int, int, int]
 """Left, top, width and height of a rectangle to blacken, in pixels of the recording."""
@@ -91,8 +91,8 @@ class Pictures:
         self._videos: dict[Path, Video] = {}
         self._open = ExitStack()
         self._lock = Lock()  # a decoder is used by one thread at a time
-        self.view = lru_cache(KEPT)(self._view)
-        self.frame = lru_cache(FRAMES_KEPT)(self._frame)
+        self.view = lru_cache(PICTURES_CACHED)(self._view)
+        self.frame = lru_cache(FRAMES_CACHED)(self._frame)
 
     def box(self, tracklet: dict[str, Any], k: int) -> dict[str, Any]:
         """The detection in the k-th picture of a tracklet."""

@@ -8,7 +8,7 @@ import { clock, number, share, t } from "./words.js";
 const CLOSE_UPS_A_SECOND = 5;
 const FRAMES_A_SECOND = 12; // drawn while playing; the recording keeps its speed
 const AHEAD = 3; // pictures fetched before they are asked for
-const KEPT = 40; // pictures in memory
+const CACHED = 40; // pictures in memory
 
 export class Viewer {
   /** `fetchJson(path)` asks the server; `state()` is the state of the page. */
@@ -81,7 +81,7 @@ export class Viewer {
       image = new Image();
       image.src = address;
       this.pictures.set(address, image);
-      while (this.pictures.size > KEPT) this.pictures.delete(this.pictures.keys().next().value);
+      while (this.pictures.size > CACHED) this.pictures.delete(this.pictures.keys().next().value);
     }
     try {
       await image.decode();
