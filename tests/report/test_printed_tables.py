@@ -27,6 +27,12 @@ def test_a_comparison_without_values_is_not_measured() -> None:
     assert not replace(table, methods=(Method("first", undefined),)).measured
 
 
+def test_figures_of_probes_alone_are_the_first_figures() -> None:
+    table = replace(comparison(), headline=("AUROC", "links/exact"))  # none of them measured
+    assert table.first_metrics == list(table.metrics)
+    assert replace(table, headline=("AUROC", "FPR")).first_metrics == [table.metrics[1]]
+
+
 def test_a_comparison_table_fits_a_narrow_terminal() -> None:
     table = comparison_table(comparison())
     styles = [

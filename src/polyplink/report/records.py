@@ -175,9 +175,9 @@ class Comparison:
 
     @property
     def first_metrics(self) -> list[FigureColumn]:
-        """The metrics of the headline, in its order; all metrics if it is empty."""
+        """The metrics of the headline, in its order; all metrics if it names none of them."""
         by_key = {metric.key: metric for metric in self.metrics}
-        return [by_key[key] for key in self.headline or by_key if key in by_key]
+        return [by_key[key] for key in self.headline if key in by_key] or [*self.metrics]
 
     def with_headline(self, names: Sequence[str]) -> "Comparison":
         """The comparison with a headline of some figures, by name or key; unchanged for no name.
