@@ -53,7 +53,7 @@ def draw_figures(
     Args:
         weights: A file, a folder of `train` or `export`, or a name.
         data: The data folder.
-        out: The output folder, which gets PDF and PNG files.
+        out: The output folder, which gets SVG and PNG files.
         beside: NAME=WEIGHTS: other encoders to compare with.
         only: Names of figures, or FILE.py:NAME; all built-in ones by default.
         clusterers: Clusterers in the figures counting and clusterers; all built-in ones by default.
