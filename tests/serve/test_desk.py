@@ -88,8 +88,10 @@ def test_every_correction_changes_the_polyps_as_intended(desk: Desk) -> None:
     desk.correct(0, {"kind": "undo", "of": desk.procedure(0)["undo"]})
     polyp_of_row = polyps("split", rows=[0, 1, 2], others=[3, 4, 5])
     assert set(polyp_of_row[:3]).isdisjoint(polyp_of_row[3:])
-    polyp_of_row = polyps("move", row=0, others=[5])
-    assert polyp_of_row[0] == polyp_of_row[5]
+    for _ in range(2):  # the second time, it moves within its polyp, as if another page were faster
+        polyp_of_row = polyps("move", row=0, others=[5])
+        assert polyp_of_row[0] == polyp_of_row[5]
+    assert all(conflict["with"] for conflict in desk.procedure(0)["conflicts"])
     polyp_of_row = polyps("not_polyp", rows=[1])
     assert polyp_of_row[1] is None
     assert desk.procedure(0)["tracklets"][1]["removed"]

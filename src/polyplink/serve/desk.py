@@ -269,14 +269,8 @@ class Desk:
         with self._lock:
             solved = self.solve(index)
             answer: dict[str, Any] = dict(correction)
-            row = answer.get("row")
-            if answer.get("kind") == "move" and type(row) is int and 0 <= row < len(solved.polyps):
-                polyp = solved.polyps[row]
-                answer["apart"] = [
-                    i
-                    for i, p in enumerate(solved.polyps)
-                    if polyp is not None and p == polyp and i != row
-                ]
+            if answer.get("kind") == "move":
+                answer["apart"] = _rows_left(answer, solved.polyps)
             if answer.get("kind") == "merge" and isinstance(answer.get("rows"), list):
                 answer["rows"] = _whole_polyps(answer["rows"], solved.polyps)
             ids, reviewer_name = solved.table["tracklet_id"].to_list(), reviewer or self.reviewer
@@ -570,6 +564,18 @@ def _counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
         return None, None, 0, []
     low, high = identities.interval or (None, None)
     return low, high, len(identities.names), identities.doubts
+
+
+def _rows_left(move: Mapping[str, Any], polyps: Sequence[int | None]) -> list[int]:
+    """The other rows of the polyp that a view leaves; none if it moves within its polyp."""
+    others = move.get("others")
+    rows = [move.get("row"), *(others[:1] if isinstance(others, list) else ())]
+    if not all(type(row) is int and 0 <= row < len(polyps) for row in rows):
+        return []  # `parse_correction` refuses them
+    before, *after = (polyps[row] for row in rows)
+    if before is None or before in after:
+        return []
+    return [row for row, polyp in enumerate(polyps) if polyp == before and row != rows[0]]
 
 
 def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
