@@ -69,16 +69,21 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
             "table detections: column polyp_id is empty, and evaluation needs true polyps",
             "give labelled procedures, or use `polyplink count`",
         )
-    spans = prepared.spans.procedures.rows()
-    moments = seconds(table, prepared.data.procedures) if clip is None else None
+    name, moments, frames = "fragment_id", None, None
+    if clip is None:  # learned links, which need times, link tracklets only
+        name, moments = "tracklet_id", seconds(table, prepared.data.procedures)
+        frames = box_frames(table, prepared.detections)
     return Samples.of(
-        table["tracklet_id" if clip is None else "fragment_id"].to_list(),
+        table[name].to_list(),
         table["procedure_id"].to_list(),
         table["polyp_id"].to_list(),
         table["position"].to_numpy(),
-        {procedure: max(last - first, 1) for procedure, first, last in spans},
+        {
+            procedure: max(last - first, 1)
+            for procedure, first, last in prepared.spans.procedures.rows()
+        },
         moments,
-        None if clip is not None else box_frames(table, prepared.detections),
+        frames,
     )
 
 
