@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import silent
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import FoundationConfig, MveConfig
 from polyplink.encoders.embed import NetworkEmbedder
@@ -31,18 +32,18 @@ pytestmark = pytest.mark.usefixtures("empty_store")
 def test_named_weights_are_used(sample_run: SampleRun, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, sample_run.data, {"endofm": sample_run.run}, device="cpu")
     assert what_is_missing("endofm", workspace) == ""
-    encoder = find_encoder("endofm", workspace, "eval")
+    encoder = find_encoder("endofm", workspace, "eval", silent)
     assert encoder.name == "endofm"
     with pytest.raises(PolyplinkError, match="trained or validated on"):
-        find_encoder("endofm", workspace, "train")
+        find_encoder("endofm", workspace, "train", silent)
 
 
 def test_missing_weights_are_named_with_a_fix(sample_run: SampleRun, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, sample_run.data, may_train=False, device="cpu")
     with pytest.raises(PolyplinkError, match="endofm"):
-        find_encoder("endofm", workspace, "eval")
+        find_encoder("endofm", workspace, "eval", silent)
     with pytest.raises(PolyplinkError, match=r"ntssl is not trained in .*--weights ntssl=FILE"):
-        find_encoder("ntssl", workspace, "eval")
+        find_encoder("ntssl", workspace, "eval", silent)
     may_train = replace(workspace, may_train=True)
     missing = what_is_missing("ntssl", may_train)
     assert "ntssl trains on rc27: rc27 consists of 27 procedures" in missing
@@ -59,7 +60,7 @@ def test_an_existing_run_is_used(sample_run: SampleRun, tmp_path: Path) -> None:
     run = run_folder(workspace, find_recipe("ntssl"))
     run.mkdir(parents=True)
     (run / "weights.safetensors").write_bytes((sample_run.run / "weights.safetensors").read_bytes())
-    assert find_encoder("ntssl", workspace, "eval").name == "ntssl"
+    assert find_encoder("ntssl", workspace, "eval", silent).name == "ntssl"
     assert run != run_folder(workspace, find_recipe("ntssl-demo"))
     other = override(find_recipe("ta384-mve"), ["optim.epochs=2"])
     assert (other.name, other.part, other.optim.epochs) == ("ta384-mve", "ta384", 2)
@@ -75,12 +76,12 @@ def test_published_encoders_get_the_input_of_the_program(
     save_weights(stored_path("dinov3-s"), network, record)
     crops = np.random.default_rng(0).integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
     workspace = Workspace(tmp_path, sample_run.data, device="cpu")
-    encoder = find_encoder("dinov3-s", workspace, "eval")
+    encoder = find_encoder("dinov3-s", workspace, "eval", silent)
     pixels = (torch.from_numpy(crops).permute(0, 3, 1, 2) / 255 - 0.45) / 0.225
     with torch.inference_mode():
         naive = network.eval().backbone(pixels).last_hidden_state[:, 0].mean(dim=0)
     assert np.allclose(encoder.embedder(crops, [2])[0], naive, atol=1e-4)
-    as_pretrained = find_encoder("dinov3-s", replace(workspace, preset="own"), "eval")
+    as_pretrained = find_encoder("dinov3-s", replace(workspace, preset="own"), "eval", silent)
     assert not np.allclose(as_pretrained.embedder(crops, [2])[0], naive, atol=1e-2)
     assert encoder.key == f"{as_pretrained.key}-reference"  # vectors are cached separately
     clips = replace(encoder, record=replace(record, encoder=FoundationConfig("endofm", depth=1)))
@@ -111,7 +112,7 @@ def test_each_training_starts_from_its_predecessor(
         device="cpu",
     )
     for name in ("tpc", "mve", "tpc", "ta384-mve"):
-        find_encoder(name, workspace, "eval")
+        find_encoder(name, workspace, "eval", silent)
     assert [name for name, _ in trained] == ["sfe", "tpc", "mve", "ta384-sfe", "ta384-mve"]
     encoder_config = override(find_recipe("ta384-mve"), workspace.sets).encoder
     # The encoder of the preceding paper starts from an SFE with its head.
@@ -135,4 +136,4 @@ def test_stand_ins_depend_only_on_their_name(sample_run: SampleRun, tmp_path: Pa
         small = stand_in_recipe(name)
         assert small is not None
         assert small.name == f"{name.removeprefix('ta384-')}-small"
-    assert find_encoder("none", workspace, "eval").prepare.size == 48
+    assert find_encoder("none", workspace, "eval", silent).prepare.size == 48

@@ -15,7 +15,7 @@ from polyplink.core.artefacts import read_json, write_json
 
 EIGHTHS = (8, 4, 2, 1)  # divisors: growth is measured from an eighth of the size to the whole
 RECORDED = Path(__file__).with_name("recorded.json")
-KEPT = 0.75  # share of the recorded ratio below which a path counts as slower
+SLOWER = 0.75  # share of the recorded ratio below which a path counts as slower
 
 Call = Callable[[], Any]
 Ratios = Mapping[str, Mapping[str, float]]
@@ -173,7 +173,7 @@ def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
     return output, min(seconds)
 
 
-def growth(at: Callable[[int], Call], size: int, repeats: int = 3) -> float:
+def growth(at: Callable[[int], Call], size: int, repeats: int) -> float:
     """Exponent of the run time as a power of the size, fitted from `size` / 8 to `size`.
 
     It is the least-squares slope of log seconds over log size: 1 is linear, 2 quadratic.
@@ -234,4 +234,4 @@ def complaint(result: BenchResult, recorded: Ratios) -> str | None:
     if last is None or result.ratio is None or last["size"] != result.size:
         return None
     fell = f"from {last['ratio']:g} to {result.ratio:.3g} times the rival's speed"
-    return f"{result.name}: fell {fell}" if result.ratio < KEPT * last["ratio"] else None
+    return f"{result.name}: fell {fell}" if result.ratio < SLOWER * last["ratio"] else None

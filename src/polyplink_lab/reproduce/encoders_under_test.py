@@ -12,7 +12,6 @@ from typing import Any, Literal
 from zlib import crc32
 
 from polyplink import train
-from polyplink.cli.verb import inform
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress
@@ -86,9 +85,7 @@ class Workspace:
         return read_data(self.data)
 
 
-def find_encoder(
-    name: str, workspace: Workspace, part: str, progress: Progress = inform
-) -> NamedEncoder:
+def find_encoder(name: str, workspace: Workspace, part: str, progress: Progress) -> NamedEncoder:
     """Load an encoder, after training it if it has a recipe.
 
     Args:
@@ -297,7 +294,7 @@ def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Pa
     return run
 
 
-def start_of(recipe: TrainConfig, sets: Sequence[str] = ()) -> TrainConfig | None:
+def start_of(recipe: TrainConfig, sets: Sequence[str]) -> TrainConfig | None:
     """The recipe with the weights from which another starts, as in the papers; None for none."""
     plain = recipe.name.removeprefix(OTHER_PART)
     if plain not in STARTS or recipe.init_from is not None:

@@ -13,7 +13,7 @@ from polyplink.associate.grid_search import find_grid
 from polyplink.associate.similarity import VisualForm
 from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, Result, silent
+from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
@@ -193,7 +193,7 @@ def reproduce_table(
     settings: ReproductionSettings,
     table: PublishedTable,
     out: Path,
-    progress: Progress = silent,
+    progress: Progress,
 ) -> Result[ReproducedTable]:
     """Compute one table and write it to `out`; errors are those of the command `reproduce`."""
     workspace, name = settings.workspace, table.name

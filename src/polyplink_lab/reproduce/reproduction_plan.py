@@ -60,6 +60,7 @@ BASIS = (
 )
 SPLIT = "split of "  # prefix of a probe's name, used in place of a part in the plan
 PASS = 256  # frames that are embedded together
+FRAMES, SIDE = 8, 1024  # of the clip and the matrix that costs and rates are measured on
 Crop = float | Literal["own"] | None  # crop factor, that of the encoder, or the full frame
 
 
@@ -145,8 +146,8 @@ class Cost:
 
 
 @cache
-def cost(config: AnyEncoderConfig, size: int, frames: int = 8) -> Cost:
-    """Cost of an encoder in float32, on crops of `size` pixels; computed without memory."""
+def cost(config: AnyEncoderConfig, size: int) -> Cost:
+    """Cost of an encoder in float32, on `FRAMES` crops of `size` pixels, without memory."""
     sizes: list[int] = []
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -156,23 +157,23 @@ def cost(config: AnyEncoderConfig, size: int, frames: int = 8) -> Cost:
 
     with torch.device("meta"):
         encoder = build_encoder(replace(config, frame_weights=None))
-        crops = torch.empty(frames, size, size, 3, dtype=torch.uint8)
-        _, macs = count_macs(encoder, lambda: encoder(crops, [frames]))
+        crops = torch.empty(FRAMES, size, size, 3, dtype=torch.uint8)
+        _, macs = count_macs(encoder, lambda: encoder(crops, [FRAMES]))
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            encoder(crops, [frames])
+            encoder(crops, [FRAMES])
     weights = sum(parameter.numel() for parameter in encoder.parameters())
-    return Cost(weights, macs // frames, sum(sizes) // frames, max(sizes) // frames)
+    return Cost(weights, macs // FRAMES, sum(sizes) // FRAMES, max(sizes) // FRAMES)
 
 
-def measured_rate(device: torch.device, side: int = 1024) -> float:
+def measured_rate(device: torch.device) -> float:
     """Estimated multiply-accumulates per second of encoders on a device, measured in 0.2 s."""
     kind = torch.bfloat16 if device.type == "cuda" else torch.float32
-    matrix = torch.rand(side, side, dtype=kind, device=device)
+    matrix = torch.rand(SIDE, SIDE, dtype=kind, device=device)
     products, started, seconds = 0, time.perf_counter(), 0.0
     while seconds < 0.2:
         float((matrix @ matrix)[0, 0])  # waits for the device
         products, seconds = products + 1, time.perf_counter() - started
-    return EFFICIENCY.get(device.type, 0.3) * products * side**3 / seconds
+    return EFFICIENCY.get(device.type, 0.3) * products * SIDE**3 / seconds
 
 
 @dataclass
@@ -199,7 +200,7 @@ class Planner:
         self.rate = measured_rate(self.device)
         self._tables: dict[PrepareSettings, pl.DataFrame] = {}
 
-    def plan(self, tables: Sequence[PublishedTable], only: Sequence[str] = ()) -> list[Step]:
+    def plan(self, tables: Sequence[PublishedTable], only: Sequence[str]) -> list[Step]:
         """The steps in order of execution, without repetitions."""
         needed: dict[tuple[str, Crop, int | None], dict[str, None]] = {}
         for table in tables:
