@@ -126,14 +126,6 @@ def test_room_and_number_of_preferences_and_passed_noise_do_not_change_labels(
     np.testing.assert_array_equal(converged_again, converged)
 
 
-def test_cases_with_known_labels() -> None:
-    labels, converged = propagate(np.full((4, 4), 0.5), [0.4, 0.5, 0.6])
-    np.testing.assert_array_equal(labels, [[0] * 4, [0] * 4, [0, 1, 2, 3]])
-    assert converged.all()
-    S = similarities(20, "even", 1)
-    np.testing.assert_array_equal(propagate(S, [1.25, 5.0])[0], [np.arange(20)] * 2)
-
-
 def test_the_input_is_not_changed_and_the_diagonal_is_not_read() -> None:
     S = similarities(9, "clustered", 3)
     before = S.copy()

@@ -58,8 +58,10 @@ def naive_components(V: np.ndarray, threshold: float) -> list[int]:
 def test_temporal_ap_clusters_the_weighted_similarity() -> None:
     rng = np.random.default_rng(0)
     V, positions = visual(rng.normal(size=(12, 4))), np.sort(rng.random(12))
-    clustering = TemporalAP(alpha=0.5, gamma=2.0, preference=0.5).cluster(V, positions)
-    expected, _ = propagate(0.5 * V + 0.5 * temporal(positions, 2.0), [0.5])
+    setting, T = TemporalAP(alpha=0.25, gamma=2.0, preference=0.5), temporal(positions, 2.0)
+    np.testing.assert_array_equal(setting.similarity(V, positions), 0.25 * V + 0.75 * T)
+    clustering = setting.cluster(V, positions)
+    expected, _ = propagate(0.25 * V + 0.75 * T, [0.5])
     np.testing.assert_array_equal(clustering.labels, expected[0])
     assert clustering.converged
     assert 1 < clustering.labels.max() + 1 < 12

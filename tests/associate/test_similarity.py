@@ -91,14 +91,6 @@ def test_identical_rows_give_ones(n: int) -> None:
     np.testing.assert_array_equal(temporal(np.full(n, 0.5), 2.0), np.ones((n, n)))
 
 
-def test_alpha_weights_visual_and_temporal_similarity() -> None:
-    V, positions = np.random.default_rng(2).random((4, 4)), [0.0, 0.1, 0.5, 1.0]
-    T = temporal(positions, 2.0)
-    for alpha, expected in ((0.25, 0.25 * V + 0.75 * T), (1.0, V), (0.0, T)):
-        weighted = TemporalAP(alpha, 2.0, 0.0).similarity(V, positions)
-        np.testing.assert_array_equal(weighted, expected)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

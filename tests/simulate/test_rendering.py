@@ -100,8 +100,9 @@ def test_the_preview_shows_one_procedure_per_brand() -> None:
     brands = ["Fujifilm" if k == 1 else "Olympus" for k in range(len(specs))]
     mixed = [dataclasses.replace(s, brand=b) for s, b in zip(specs, brands, strict=True)]
     assert sorted(spec.brand for spec in chosen(mixed)) == ["Fujifilm", "Olympus"]
-    paired = [spec for spec in specs if spec.pairs]
-    assert not paired or any(spec.pairs for spec in chosen(specs))
+    assert not specs[0].pairs
+    assert any(spec.pairs for spec in specs)
+    assert all(spec.pairs for spec in chosen(specs))
 
 
 def test_frames_of_the_workflow_show_their_moments(

@@ -59,13 +59,16 @@ def test_wall_and_polyps_have_their_separate_colours() -> None:
 
 def test_a_wound_is_visible_from_its_frame_on() -> None:
     scar = shading.Scar(LUMPS[0].centre, 0.3, 10, 0.5, 20.0, torch.zeros(3))
-    before, _ = shading.surface_colour(PATIENT, SAMPLE, [], PIXEL)
-    wound = scar, torch.tensor([[-1.0], [1.0]])
-    after, _ = shading.surface_colour(PATIENT, SAMPLE, [wound], PIXEL)
-    assert torch.equal(after[:, 0], before[:, 0])
-    near_wound = (points() - LUMPS[0].centre[:, None, None]).norm(dim=0)[1] < 0.3
-    if near_wound.any():
-        assert not torch.allclose(after[:, 1, near_wound], before[:, 1, near_wound], atol=1e-2)
+    without, _ = shading.surface_colour(PATIENT, SAMPLE, [], PIXEL)
+    before, after = (
+        shading.surface_colour(PATIENT, SAMPLE, [(scar, torch.full((2, 1), age))], PIXEL)[0]
+        for age in (-1.0, 1.0)
+    )
+    assert torch.equal(before, without)
+    distance = (SAMPLE.material - LUMPS[0].centre[:, None, None]).norm(dim=0)
+    changed = (after - without).abs().amax(0) > 1e-2
+    assert changed[distance < 0.2].all()
+    assert not changed[distance > shading.WOUND_REACH * scar.radius].any()
 
 
 def test_normals_have_unit_length_and_follow_the_relief() -> None:
