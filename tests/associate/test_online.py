@@ -1,5 +1,7 @@
 """Online linking: against plain loops, revised within its window only, in bounded memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -8,7 +10,7 @@ from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, identify, untuned
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.online import OnlineLinker, OnlineSettings
-from polyplink.associate.partition import TOLERANCE
+from polyplink.associate.partition import TOLERANCE, partition
 from polyplink.core.errors import PolyplinkError
 
 WEIGHTS = dict.fromkeys(term_names(), 0.0) | {
@@ -82,6 +84,20 @@ def test_linking_with_an_unlimited_window_agrees_with_the_offline_partition() ->
     assert np.mean(agreement) > 0.97
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interval_is_that_of_counts_within_the_spread_of_the_price(seed: int) -> None:
+    views, point = stream(seed, 30), replace(POINT, margin=1)
+    assert views.frames is not None
+    linker = OnlineLinker(point, OnlineSettings(window=1e9, views=99))
+    for i, vector in enumerate(views.vectors):
+        decision = linker.add(str(i), vector, views.start[i], views.end[i], views.frames[i])
+    assert point.links is not None
+    P = point.links.probability(views)
+    counts = partition(P, [0.75, 1.5, 3.0]).max(axis=1) + 1  # the price is 1.5, the spread 2
+    assert decision.interval == (min(counts[[0, 2]]) - 1, max(counts[[0, 2]]) + 1)
+    assert decision.interval[1] - decision.interval[0] > 2
+
+
 @settings(max_examples=12)
 @given(st.integers(0, 99), st.sampled_from([0.0, 60.0, 400.0]), st.integers(1, 6))
 def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
@@ -104,6 +120,8 @@ def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
         used |= new
         assert decision.interval is not None
         assert decision.interval[0] <= decision.count <= decision.interval[1]
+        # Polyps that are no longer recognised are counted in any case.
+        assert decision.interval[0] > decision.count - len(np.unique(memory.polyp))
         if decision.earlier is not None:
             name, since = decision.earlier
             assert views.start[int(name)] == since <= views.end[int(name)] < views.start[i]

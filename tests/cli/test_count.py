@@ -16,7 +16,8 @@ from polyplink.cli.live import live
 from polyplink.cli.run import run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
-from polyplink.counting.link import link_all, link_messages
+from polyplink.counting.link import link_all, link_messages, link_part
+from polyplink.counting.record import counted_procedures
 from polyplink.counting.result import Count
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.build import load_encoder
@@ -146,6 +147,20 @@ def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: 
         "How likely two views show one polyp is not known (not tuned: no labels).",
         "Grouping the views into polyps did not settle for 001-001. "
         "Look at these counts before using them.",
+    ]
+
+
+def test_exactly_the_close_decisions_are_in_the_record(sample_run: SampleRun) -> None:
+    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
+    part = link_part(encoded, purpose="count", drop_alarms=True)
+    linked = part.linked[0]
+    doubts = [replace(doubt, close=i < 2) for i, doubt in enumerate(linked.identities.doubts)]
+    assert len(doubts) > 2
+    identities = replace(linked.identities, doubts=doubts)
+    counted = counted_procedures(replace(part, linked=[replace(linked, identities=identities)]))[0]
+    names = linked.tracklets.table["tracklet_id"]
+    assert [(link.members, link.joined) for link in counted.to_look_at] == [
+        (tuple(names[row] for row in doubt.members), doubt.joined) for doubt in doubts[:2]
     ]
 
 

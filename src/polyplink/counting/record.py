@@ -232,7 +232,6 @@ def _linked_procedure(
 
 
 def _tracklet(row: Mapping[str, Any], score: float | None) -> CountedTracklet:
-
     return CountedTracklet(
         row["tracklet_id"],
         row["first_frame"],
