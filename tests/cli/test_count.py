@@ -17,7 +17,7 @@ from polyplink.cli.run import run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.counting.link import link_all, link_messages, link_part
-from polyplink.counting.record import counted_procedures
+from polyplink.counting.record import count_messages, counted_procedures
 from polyplink.counting.result import Count
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.build import load_encoder
@@ -26,6 +26,7 @@ from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import save_weights
 from polyplink.report.contents import build_report
+from polyplink.tracklets.prepare import lost_boxes
 from tests.cli.calls import polyplink
 from tests.conftest import SampleRun
 
@@ -63,7 +64,9 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(count_folder: Path) -> 
     ]
     columns = ("procedure", "polyp", "tracklet", "start_frame", "probability")
     assert sorted(views.select(columns).rows()) == sorted(tracklets)
-    assert (views["end_s"] > views["start_s"]).all()
+    frames, seconds = views["end_frame"] + 1, views["end_s"]
+    assert seconds.to_list() == (frames / 25).round(2).to_list()
+    assert views["start_s"].to_list() == (views["start_frame"] / 25).round(2).to_list()
     assert views["bridged"].to_list() == [0.0] * 30  # every frame has a box
     assignment = pl.read_parquet(count_folder / "assignment.parquet")
     assert assignment.columns == ["procedure_id", "tracklet_id", "label", "score", "converged"]
@@ -162,6 +165,24 @@ def test_exactly_the_close_decisions_are_in_the_record(sample_run: SampleRun) ->
     assert [(link.members, link.joined) for link in counted.to_look_at] == [
         (tuple(names[row] for row in doubt.members), doubt.joined) for doubt in doubts[:2]
     ]
+
+
+def test_a_count_of_recordings_by_an_encoder_of_simulations_has_a_warning(
+    sample_run: SampleRun,
+) -> None:
+    encoder = load_named(sample_run.run, "cpu")
+    assert encoder.record is not None
+    seen = replace(encoder.record.seen, trained=[("simulated smoke 0", "001-001", "001-001")])
+    encoder = replace(encoder, record=replace(encoder.record, seen=seen))
+    part = link_part(encode([encoder], sample_run.data), purpose="count", drop_alarms=True)
+    prepared = part.encoded.prepared
+    rows = prepared.data.procedures
+    for procedures in (rows, rows.with_columns(dataset=pl.lit("simulated smoke 1"))):
+        data = replace(prepared.data, procedures=procedures)
+        encoded = replace(part.encoded, prepared=replace(prepared, data=data))
+        warnings, _ = count_messages(replace(part, encoded=encoded), lost_boxes(prepared))
+        kinds = [message.kind for message in warnings]
+        assert ("encoder_simulated" in kinds) == (procedures is rows)
 
 
 def test_a_second_count_gives_equal_results_and_prints_only_json(

@@ -74,6 +74,11 @@ def test_the_error_of_a_count_includes_false_alarms_and_missed_polyps() -> None:
     # A false alarm unlike all polyps is in every second procedure.
     alarms = [tracklets(f"v{i}", polyps + [None, None, None] * (i % 2)) for i in range(20)]
     assert find_operating_point(alarms, polyps=true).error == 0.5
+    # A procedure with false alarms only counts in the interval, but not in the fit of links.
+    only_alarms, source = tracklets("n", [None] * 3), BoxSource("9f", "Own", "recordings")
+    point = find_operating_point([*apart, only_alarms], source, {**true, "n": 0})
+    assert point.calibration == Calibration("9f", "Own", "recordings", procedures=21)
+    assert point.links == find_operating_point(apart).links
 
 
 def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
