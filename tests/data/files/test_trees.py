@@ -9,7 +9,7 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE, read_members
-from polyplink.data.files.trees import Tree, decode_text, image_files, open_tree
+from polyplink.data.files.trees import Tree, image_files, open_tree
 from tests.data.packing import files_of, pack
 
 FILES = {"a/1.txt": b"one", "a/2.TXT": b"two", "b/10.jpg": b"\xff\xd8\xff picture"}
@@ -147,20 +147,6 @@ def test_missing_files_and_invalid_folders_are_refused(folder: Path) -> None:
     (folder / "a" / "1.txt").unlink()
     with pytest.raises(PolyplinkError, match=r"1\.txt: No such file .*; restore the file"):
         contents(tree)
-
-
-def test_files_that_cannot_be_parsed_are_counted(tmp_path: Path) -> None:
-    texts = (("a.txt", b"a"), ("b.txt", b"\xff"), ("c.txt", "\ufeffé\r\n".encode()))
-    pack(tmp_path, dict(texts))
-    tree = open_tree(tmp_path, Faults())
-    faults = Faults()
-    read = tree.parse_each(tree.members, decode_text, faults)
-    assert {member.name: text for member, text in read.items()} == {"a.txt": "a", "c.txt": "é\r\n"}
-    assert faults.lines() == [
-        "1 x annotation file that cannot be read, left out (first: b.txt is not UTF-8 text)"
-    ]
-    with pytest.raises(PolyplinkError, match=r"b\.txt is not UTF-8 text; save it as UTF-8"):
-        tree.parse_each(tree.members, decode_text, Faults(strict=True))
 
 
 def test_sizes_are_read_from_every_kind_of_image(tmp_path: Path) -> None:
