@@ -173,9 +173,9 @@ def propagate(
     # Under a preference above every similarity all are exemplars from round 1: no run is needed.
     alone = (diagonals > noisy.max(axis=1)).all(axis=1)
     labels[alone] = np.arange(n)
-    joined = np.flatnonzero(~alone)
-    if joined.size:
-        left_labels, settled = labels[joined], converged[joined]
-        _run(noisy, diagonals[joined], left_labels, settled)
-        labels[joined], converged[joined] = left_labels, settled
+    rest = np.flatnonzero(~alone)
+    if rest.size:
+        rest_labels, rest_converged = labels[rest], converged[rest]
+        _run(noisy, diagonals[rest], rest_labels, rest_converged)
+        labels[rest], converged[rest] = rest_labels, rest_converged
     return labels, converged

@@ -227,25 +227,25 @@ def beams_of(cameras: Cameras, windows: Windows, cell: int = 1) -> Beams:
     return Beams(origins, directions.flatten(2), cameras.frame[:, None], pixel / FOCAL)
 
 
-# The state of rays (`pace`) is one tensor (4, s, n): current depth, distance to the surface there,
+# The state of rays is one tensor (4, s, n): current depth, distance to the surface there,
 # previous depth, distance there.
 
 
-def _stride(surface: BatchSurface, beams: Beams, pace: Tensor) -> Tensor:
+def _stride(surface: BatchSurface, beams: Beams, state: Tensor) -> Tensor:
     """One secant step from the last two depths and distances."""
-    depth, distance, before, behind = pace
-    step = depth - before
+    depth, distance, last_depth, last_distance = state
+    step = depth - last_depth
     step = torch.where(step.abs() < 1e-7, 1e-7, step)
     # Far from the surface a secant is meaningless: limit the step to about the distance.
     shortest = (distance * (0.2 * OPEN) / (depth * beams.width)).clamp_(SLANT, OPEN)
-    steep = torch.maximum(((behind - distance) / step).clamp_max_(STEEPEST), shortest)
+    steep = torch.maximum(((last_distance - distance) / step).clamp_max_(STEEPEST), shortest)
     after = (depth + distance / steep).clamp_(0, FAR)
     return torch.stack([after, surface.distance(beams.at(after), beams.frame), depth, distance])
 
 
-def _on_the_way(beams: Beams, pace: Tensor) -> Tensor:
+def _unsettled(beams: Beams, state: Tensor) -> Tensor:
     """Whether rays have not yet converged to the surface."""
-    return (pace[1].abs() > SETTLED * pace[0] * beams.width) & (pace[0] < FAR)
+    return (state[1].abs() > SETTLED * state[0] * beams.width) & (state[0] < FAR)
 
 
 def tiles(frames: int, pixels: int, max_pixels: int) -> list[tuple[slice, slice]]:
@@ -283,20 +283,20 @@ def march_windows(
             depth = free.add_(depth).clamp_max_(FAR)
         depth = depth.view(-1, rows, columns)
     depth = depth.flatten(1)  # (s, n), a few pixels before the surface
-    paces, places = [], []
+    states, places = [], []
     for frames, pixels in tiles(len(depth), depth.shape[1], max_pixels):
         tile, start = beams.part(frames, pixels), depth[frames, pixels]
         first = surface.distance(tile.at(start), tile.frame)
         after = (start + first).clamp_max_(FAR)
         second = surface.distance(tile.at(after), tile.frame)
-        pace = _stride(surface, tile, torch.stack([after, second, start, first]))
-        depth[frames, pixels] = pace[0]
+        state = _stride(surface, tile, torch.stack([after, second, start, first]))
+        depth[frames, pixels] = state[0]
         # Rays that have not converged, mostly at grazing angles.
-        grazing = torch.nonzero(_on_the_way(tile, pace).flatten())[:, 0]
-        paces.append(pace.flatten(1)[:, grazing, None])
-        row, column = grazing // pace.shape[2], grazing % pace.shape[2]
+        grazing = torch.nonzero(_unsettled(tile, state).flatten())[:, 0]
+        states.append(state.flatten(1)[:, grazing, None])
+        row, column = grazing // state.shape[2], grazing % state.shape[2]
         places.append((row + frames.start) * depth.shape[1] + column + pixels.start)
-    place, pace = torch.cat(places), torch.cat(paces, 1)
+    place, state = torch.cat(places), torch.cat(states, 1)
     rays = beams.single(place)
     # Continue these rays, each with its own secant, until all converge. Depths do not depend on
     # how often converged rays are removed.
@@ -304,12 +304,12 @@ def march_windows(
         if not len(place):
             break
         for turn in range(count):
-            after = pace
+            after = state
             for _ in range(SETTLE_STEPS):
                 after = _stride(surface, rays, after)
             # In a round's first turn no ray has converged; later, converged rays keep their state.
-            pace = after if not turn else torch.where(_on_the_way(rays, pace), after, pace)
-        depth.view(-1)[place] = pace[0, :, 0]
-        on = torch.nonzero(_on_the_way(rays, pace))[:, 0]
-        place, rays, pace = place[on], rays.part(on), pace[:, on]
+            state = after if not turn else torch.where(_unsettled(rays, state), after, state)
+        depth.view(-1)[place] = state[0, :, 0]
+        on = torch.nonzero(_unsettled(rays, state))[:, 0]
+        place, rays, state = place[on], rays.part(on), state[:, on]
     return depth
