@@ -8,11 +8,13 @@ import pytest
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import (
+    MOST_DOUBTS,
     SPREADS,
     Calibration,
     OperatingPoint,
     count_intervals,
     identify,
+    uncertain,
 )
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.counting.interval import ASK_BELOW, Coverage, cover_of, fit_interval
@@ -81,6 +83,11 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
         if P[np.ix_(labels == a, labels == b)].mean() > 1 - ASK_BELOW
     }
     questions = [doubt for doubt in identified.doubts if doubt.close]
+    # The most doubtful others are listed too, and the first decisions with what they change.
+    decisions = uncertain(labels, P, P.size, setting=LearnedLinks(0.5))
+    assert len(identified.doubts) == max(len(questions), min(MOST_DOUBTS, len(decisions)))
+    has_change = [doubt.change is not None for doubt in identified.doubts]
+    assert has_change == [i < MOST_DOUBTS for i in range(len(has_change))]
     assert {
         tuple(sorted((labels[doubt.pair[0]], labels[doubt.pair[1]]), reverse=True))
         for doubt in questions
