@@ -21,7 +21,7 @@ from polyplink.encoders.build import (
     build_encoder,
     build_frame_encoder,
     build_projector,
-    check_size,
+    check_input,
 )
 from polyplink.encoders.config import (
     AnyEncoderConfig,
@@ -34,6 +34,7 @@ from polyplink.encoders.encoder import Encoder, to_pixels
 from polyplink.recipes.earlier import counting_encoder
 from tests.encoders.small import (
     BACKBONE,
+    CLIPS,
     KINDS,
     MVE,
     PROJECTED,
@@ -212,11 +213,14 @@ def test_unknown_backbones_are_refused(name: str, message: str) -> None:
         build_encoder(SfeConfig(frame_encoder=name))
 
 
-def test_crops_of_a_size_that_the_backbone_does_not_take_are_refused() -> None:
-    vit = build_encoder(SfeConfig("timm:vit_tiny_patch16_224"))
-    check_size(vit, 224)
+def test_crops_of_a_size_that_an_encoder_does_not_take_are_refused() -> None:
+    vit, clips = build_encoder(SfeConfig("timm:vit_tiny_patch16_224")), random_encoder(CLIPS)
+    check_input(vit, 224, 8)
+    check_input(clips, 32, 8)
     with pytest.raises(PolyplinkError, match=r"takes no images of 232 pixels .*prepare\.size=N"):
-        check_size(vit, 232)
+        check_input(vit, 232, 8)
+    with pytest.raises(PolyplinkError, match="set to images of 32 pixels, and these crops have 64"):
+        check_input(clips, 64, 8)
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 7, 3), (0, 5, 7, 3), (1, 1, 1, 3), (3, 24, 40, 3)])

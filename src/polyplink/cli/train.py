@@ -151,7 +151,7 @@ def train(
         record.claim(out)
         _check_checkpoint(out, resume)
         from polyplink.counting.calibration import fit_trained
-        from polyplink.encoders.build import build_started, check_size
+        from polyplink.encoders.build import build_started, check_input
         from polyplink.encoders.device import pick_device
         from polyplink.encoders.encode import encode, prepare_part
         from polyplink.encoders.leakage import seen_by
@@ -165,7 +165,8 @@ def train(
         # take, is reported before crops are cut, which may take hours.
         torch_device = pick_device(device)
         check_devices(devices, torch_device)
-        check_size(build_started(config.encoder, config.init_from), config.prepare.size)
+        started = build_started(config.encoder, config.init_from)
+        check_input(started, config.prepare.size, config.fragment_length)
         seen, inputs = inherited(config.encoder, config.init_from)
 
         # The crops, and the polyps to train on: annotated ones, or those that weights find.

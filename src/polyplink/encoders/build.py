@@ -325,22 +325,22 @@ def _wrapped(encoder: Encoder, config: AnyEncoderConfig) -> Encoder:
     return ToneEncoder(encoder, config.tone) if config.tone else encoder
 
 
-def check_size(encoder: Encoder, size: int) -> None:
-    """Refuse crops of a size that an encoder of frames does not take (a ViT of another size).
+def check_input(encoder: Encoder, size: int, length: int) -> None:
+    """Refuse crops of a size, or clips of a length, that an encoder does not take.
 
     Args:
-        encoder: The encoder; encoders of clips are not checked. Set to evaluation mode.
+        encoder: The encoder; set to evaluation mode.
         size: Width and height of the crops, pixels.
+        length: Crops in a clip; an encoder of single frames takes any number.
 
     Raises:
-        PolyplinkError: If it takes no crops of this size.
+        PolyplinkError: If it does not take them.
     """
-    if not isinstance(encoder, FrameWise):
-        return
-    crop = torch.zeros(1, size, size, 3, dtype=torch.uint8, device=encoder.device)
+    n = 1 if isinstance(encoder, FrameWise) else length
+    crops = torch.zeros(n, size, size, 3, dtype=torch.uint8, device=encoder.device)
     try:
         with torch.inference_mode():
-            encoder.eval().encode_frames(crop)
+            encoder.eval()(crops, [n])
     except (RuntimeError, AssertionError, ValueError) as error:
         name = getattr(encoder.config, "frame_encoder", type(encoder).__name__)
         raise PolyplinkError(
