@@ -17,8 +17,8 @@ from starlette.applications import Starlette
 
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting.corrections import LOG, read_corrections
 from polyplink.serve import server
-from polyplink.serve.corrections import LOG, read_corrections
 from polyplink.serve.desk import Desk
 from polyplink.streaming import live_page as live
 

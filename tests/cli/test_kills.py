@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from polyplink.core.artefacts import settle
+from polyplink.counting.corrections import read_corrections
 from polyplink.data.conversion import convert
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.serve.corrections import read_corrections
 from tests.cli.labelled_polyps import write_labelled
 from tests.cli.test_review import finish_review
 from tests.conftest import TINY, SampleRun

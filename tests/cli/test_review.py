@@ -7,14 +7,16 @@ import sys
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from polyplink import learn_from
+from polyplink import hand_off_review, learn_from
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.cli.count import count
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import LANGUAGES, Language, Message
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record
 from polyplink.serve.desk import Desk
@@ -63,6 +65,55 @@ def test_the_page_is_served_until_the_process_ends(count_folder: Path) -> None:
             assert len(json.load(answer)["procedures"]) == 5
         process.terminate()
         process.wait(20)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_review_of_views_that_no_longer_exist_is_not_used(
+    sample_run: SampleRun, tmp_path: Path, language: Language
+) -> None:
+    folder = tmp_path / "count"
+    options: dict[str, Any] = {"out": folder, "device": "cpu", "language": language}
+    count(sample_run.run, sample_run.data, **options)
+    finish_review(folder, sample_run.data)
+    record = folder / "reviewed" / "review.json"
+
+    def handed_off() -> tuple[dict[str, Any], str]:
+        hand_off_review(folder, language=language)
+        return json.loads(record.read_text()), record.with_name("report.html").read_text()
+
+    # The same views: the review stays, and output and report say that it exists.
+    again = polyplink("count", sample_run.run, sample_run.data, "-o", folder, "--device", "cpu")
+    assert again.exit_code == 0, again.stderr
+    assert "5 procedures (001-001, 001-002, 001-003, ...) have been reviewed here." in again.stdout
+    assert f"polyplink hand-off {folder}" in (folder / "report.html").read_text()
+    assert all(one["reviewed"] for one in handed_off()[0]["procedures"])
+
+    # None of them: nothing is called reviewed.
+    result = count(sample_run.run, sample_run.data, min_length=60, **options)
+    message = Message("outdated", {"n": 5, "names": "001-001, 001-002, 001-003, ..."})
+    assert str(message) in result.warnings
+    warning = message.text(language)
+    assert warning in (folder / "report.html").read_text()
+    review, page = handed_off()
+    assert (review["reviewed"], review["answered"]) == (False, 0)
+    assert warning in review["warnings"]
+    assert warning in page
+    for one in review["procedures"]:
+        assert (one["done"], one["reviewed"], one["outdated"]) == (False, False, True)
+    assert learn_from_refuses(sample_run.run, folder, tmp_path / "learned")
+
+    # A new review withdraws the warning; the old one is there for the views that it was of.
+    desk = Desk(folder)
+    for index in range(len(desk.names)):
+        desk.correct(index, {"kind": "done"})
+    assert warning not in handed_off()[0]["warnings"]
+    count(sample_run.run, sample_run.data, **options)
+    assert {one["corrections"] for one in handed_off()[0]["procedures"]} != {0}
+
+
+def learn_from_refuses(weights: Path, folder: Path, out: Path) -> bool:
+    refused = polyplink("learn-from", weights, folder, "-o", out)
+    return refused.exit_code == 2 and "is marked as finished" in refused.stderr
 
 
 def test_a_finished_review_is_handed_off_and_learned_from(

@@ -9,11 +9,11 @@ from pydantic import TypeAdapter
 from python_calamine import CalamineWorkbook
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting.corrections import Correction, append_correction
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.mot import import_mot
 from polyplink.data.returned import write_places
 from polyplink.data.tables import SOURCE_FILES, Imported, Places
-from polyplink.serve.corrections import Correction, append_correction
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, Review, hand_off, review_schema, reviewed
 

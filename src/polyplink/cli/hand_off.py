@@ -30,11 +30,12 @@ def hand_off_review(
         PolyplinkError: If the folder was not counted, or its data have changed.
     """
     folder = Path(folder)
-    from polyplink.serve.corrections import counted_folder
+    from polyplink.counting.corrections import counted_folder
 
     counted_folder(folder)
+    from polyplink.counting.record import named_procedures
     from polyplink.serve.desk import open_desk
-    from polyplink.serve.handoff import FOLDER, hand_off
+    from polyplink.serve.handoff import FOLDER, hand_off, outdated_messages
 
     desk = open_desk(folder, None if data is None else Path(data), mask_overlay)
     paths = hand_off(desk, language)
@@ -42,9 +43,10 @@ def hand_off_review(
     unfinished = [
         procedure["id"] for procedure in desk.overview()["procedures"] if not procedure["done"]
     ]
-    names = ", ".join(unfinished[:3]) + (", ..." if len(unfinished) > 3 else "")
+    names = named_procedures(unfinished)["names"]
     unfinished_text = [f"{many(len(unfinished), 'procedure')} not marked as finished ({names})"]
-    warnings = unfinished_text if unfinished else []
+    warnings = [*map(str, outdated_messages(desk.overview()))]
+    warnings += unfinished_text if unfinished else []
     if borderless := sorted(desk.pictures.borderless):
         warnings.append(
             f"{many(len(borderless), 'procedure')} without a dark border ({borderless[0]}): "

@@ -52,8 +52,8 @@ def learn_from(
     """
     weights, out = Path(weights), Path(out)
     reviewed = [*map(Path, (folders,) if isinstance(folders, str | Path) else folders)]
+    from polyplink.counting.corrections import counted_folder
     from polyplink.encoders.weights import read_record, weights_path
-    from polyplink.serve.corrections import counted_folder
 
     path = weights_path(weights)
     for folder in reviewed:

@@ -40,7 +40,7 @@ def review(
         PolyplinkError: If the folder was not counted, its data have changed, or the port is taken.
     """
     folder = Path(folder)
-    from polyplink.serve.corrections import counted_folder
+    from polyplink.counting.corrections import counted_folder
 
     counted_folder(folder)
     from polyplink.serve.desk import open_desk

@@ -77,15 +77,15 @@ def count_messages(
         if len(linked.identities.labels) == 1
     ]
     if alone:
-        warnings.append(Message("one_view", _named(alone)))
+        warnings.append(Message("one_view", named_procedures(alone)))
     if empty:
         boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
         reasons = lines if boxed else [Message("no_box")]
-        warnings.append(Message("counted_none", _named(empty) | {"why": reasons}))
+        warnings.append(Message("counted_none", named_procedures(empty) | {"why": reasons}))
     return warnings, [Message("notes.left_out", {"lines": lines})] if lines else []
 
 
-def _named(procedures: Sequence[str]) -> dict[str, Any]:
+def named_procedures(procedures: Sequence[str]) -> dict[str, Any]:
     """Values for a message about procedures: their number, and the names of the first three."""
     names = ", ".join(procedures[:3]) + (", ..." if len(procedures) > 3 else "")
     return {"n": len(procedures), "names": names}

@@ -17,6 +17,7 @@ from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
 from polyplink.core.text import file_name, relative_path
+from polyplink.counting.corrections import LOG, read_corrections, review_messages
 from polyplink.counting.link import (
     LinkedPart,
     coverage_of,
@@ -140,6 +141,7 @@ def count_data(
     record = RunRecord("count", settings=settings)
     record.claim(out)
     protect_other_counts(out, data, COUNT_FILES, replace=replace)
+    corrections = read_corrections(out) if (out / LOG).is_file() else []
 
     # The vectors of the tracklets, linked.
     with record.stage("embed"):
@@ -157,6 +159,10 @@ def count_data(
     count, notes = _recorded(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )
+    hand_off = _COMMAND_LINE(["polyplink", "hand-off", str(out)])
+    kept, outdated = (
+        review_messages(corrections, prepared.tracklets, hand_off) if corrections else ([], [])
+    )
     page = build_report(
         Message("report.title"),
         weights,
@@ -166,7 +172,7 @@ def count_data(
         seconds=record.seconds,
         alarms=linked.screened.alarms,
         notes=notes,
-        messages=count.messages,
+        messages=(*kept, *outdated, *count.messages),
         cover=linked.cover,
         language=language,
     )
@@ -194,8 +200,9 @@ def count_data(
         *_lines_below(count, notes),
         f"report: {report}",
         f"to correct it: {correct}",
+        *map(str, kept),
     ]
-    return Result(counted, counted.summary, printed, count.warnings)
+    return Result(counted, counted.summary, printed, [*map(str, outdated), *count.warnings])
 
 
 def _recorded(

@@ -9,7 +9,7 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -22,10 +22,7 @@ from polyplink.associate.identities import Constraints, Doubt, Identities, ident
 from polyplink.associate.links import Views
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting.result import FILE, Count
-from polyplink.data.vocabulary import SIMULATED
-from polyplink.encoders.vectors import read_embeddings
-from polyplink.serve.corrections import (
+from polyplink.counting.corrections import (
     LOG,
     Correction,
     Decided,
@@ -35,9 +32,14 @@ from polyplink.serve.corrections import (
     counted_folder,
     cuts,
     decide,
+    of_views,
     parse_correction,
     read_corrections,
+    views_key,
 )
+from polyplink.counting.result import FILE, Count
+from polyplink.data.vocabulary import SIMULATED
+from polyplink.encoders.vectors import read_embeddings
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.pictures import Mask, Pictures, parse_mask
 from polyplink.tracklets.box_runs import USUAL_FPS, box_frames
@@ -56,7 +58,9 @@ class Solved(NamedTuple):
 
     Attributes:
         table: All tracklets in temporal order, including false alarms and removed ones.
-        log: The corrections.
+        log: The corrections of these views.
+        outdated: Whether views were reviewed that a new count no longer has, and the review of the
+            present ones is not finished.
         decided: The decisions that follow from them.
         counted: Rows of the tracklets that are linked.
         views: The views of these tracklets; None if there are none.
@@ -66,6 +70,7 @@ class Solved(NamedTuple):
 
     table: pl.DataFrame
     log: list[Correction]
+    outdated: bool
     decided: Decided
     counted: list[int]
     views: Views | None
@@ -212,21 +217,27 @@ class Desk:
                 self._solved[index] = len(log), self._solve(name, log)
             return self._solved[index][1]
 
-    def _solve(self, name: str, log: list[Correction]) -> Solved:
-        table = (
+    def _uncut(self, name: str) -> pl.DataFrame:
+        """The tracklets of a procedure in temporal order, before they are cut."""
+        return (
             self.prepared.tracklets.with_row_index("place")
             .filter(pl.col("procedure_id") == name)
             .sort("first_frame", maintain_order=True)
         )
+
+    def _solve(self, name: str, log: list[Correction]) -> Solved:
+        table = self._uncut(name)
+        log, lost = of_views(log, table)
         table = cut_rows(table, cuts(log), self.prepared)
         ids = table["tracklet_id"].to_list()
         decided = decide(log, ids)
+        outdated = bool(lost) and not decided.done
         alarms = table.filter(pl.col("whole").is_in(list(self._alarms[name])))["tracklet_id"]
         left_out = ({*alarms} - decided.restored) | decided.removed
         counted = [row for row, tracklet_id in enumerate(ids) if tracklet_id not in left_out]
         polyps: list[int | None] = [None] * len(ids)
         if not counted:
-            return Solved(table, log, decided, counted, None, None, polyps)
+            return Solved(table, log, outdated, decided, counted, None, None, polyps)
         counted_table = table[counted]
         views = Views(
             self.vectors_of(table)[counted],
@@ -237,7 +248,7 @@ class Desk:
         identities = identify(views, counted_table["position"].to_numpy(), self.point, constraints)
         for row, label in zip(counted, identities.labels.tolist(), strict=True):
             polyps[row] = label
-        return Solved(table, log, decided, counted, views, identities, polyps)
+        return Solved(table, log, outdated, decided, counted, views, identities, polyps)
 
     def _rate(self, name: str) -> float:
         return float(self.pictures.procedures[name]["fps"] or USUAL_FPS)
@@ -275,11 +286,11 @@ class Desk:
                 answer["rows"] = _whole_polyps(answer["rows"], solved.polyps)
             ids, reviewer_name = solved.table["tracklet_id"].to_list(), reviewer or self.reviewer
             if answer.get("kind") == "cut":
-                append_correction(self.out, self._cut(index, answer, reviewer_name))
+                parsed = self._cut(index, answer, reviewer_name)
             else:
-                append_correction(
-                    self.out, parse_correction(answer, self.names[index], ids, reviewer_name)
-                )
+                parsed = parse_correction(answer, self.names[index], ids, reviewer_name)
+            key = views_key(self._uncut(self.names[index]))
+            append_correction(self.out, replace(parsed, views=key))
             return self.procedure(index)
 
     def _cut(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
@@ -339,6 +350,7 @@ class Desk:
                     "conflicts": len(solved.decided.set_aside),
                     "duration_s": self._duration(name),
                     "done": solved.decided.done,
+                    "outdated": solved.outdated,
                 }
             )
         names = self.prepared.data.procedures["dataset"]
@@ -374,6 +386,7 @@ class Desk:
             "low": low,
             "high": high,
             "done": solved.decided.done,
+            "outdated": solved.outdated,
             "groups": self._groups(solved, tracklets, polyps),
             "tracklets": tracklets,
             "questions": [

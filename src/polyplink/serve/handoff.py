@@ -18,8 +18,10 @@ from pydantic import TypeAdapter
 from polyplink import __version__
 from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
 from polyplink.core.errors import extras_installed, visible
+from polyplink.core.messages import Message
 from polyplink.core.text import brief, csv_cell
 from polyplink.counting.interval import Cover
+from polyplink.counting.record import named_procedures
 from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.mot import write_mot
 from polyplink.data.returned import return_boxes
@@ -29,7 +31,7 @@ from polyplink.serve.desk import Desk
 from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 
 FOLDER = "reviewed"
-FORMAT = "polyplink review 4"
+FORMAT = "polyplink review 5"
 # Keys of a tracklet, in the order of the fields of `View`.
 VIEW_KEYS = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")
 # By probe, the fields of a `ReviewedPolyp` that it fills.
@@ -77,6 +79,7 @@ class ReviewedProcedure:
         procedure: Name of the procedure.
         done: Whether a reviewer has marked the procedure as finished.
         reviewed: Whether it is marked as finished and no question is open.
+        outdated: Whether an earlier review is not used because a new count has other views.
         questions: Number of questions, including answered ones.
         answered: Number of answered questions.
         reviewers: Names of the reviewers who corrected the procedure.
@@ -95,6 +98,7 @@ class ReviewedProcedure:
     procedure: str
     done: bool
     reviewed: bool
+    outdated: bool
     questions: int
     answered: int
     reviewers: tuple[str, ...]
@@ -113,7 +117,7 @@ class Review:
     """A reviewed count, as in review.json.
 
     Attributes:
-        format: "polyplink review 4".
+        format: "polyplink review 5".
         polyplink: Version of polyplink that wrote the file.
         weights: Id of the weights of the count.
         dataset: Names of the data sets.
@@ -174,11 +178,20 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
         bool(procedures) and all(procedure.reviewed for procedure in procedures),
         sum(procedure.questions for procedure in procedures),
         sum(procedure.answered for procedure in procedures),
-        tuple(overview["warnings"][language]),
+        (
+            *overview["warnings"][language],
+            *(message.text(language) for message in outdated_messages(overview)),
+        ),
         next(iter(overview["basis"][language]), None),
         desk.count.cover,
         tuple(procedures),
     )
+
+
+def outdated_messages(overview: Mapping[str, Any]) -> list[Message]:
+    """The warning that reviews are not used because a new count has other views, if any are."""
+    names = [row["id"] for row in overview["procedures"] if row["outdated"]]
+    return [Message("outdated", named_procedures(names))] if names else []
 
 
 def _reviewed_procedure(
@@ -219,6 +232,7 @@ def _reviewed_procedure(
         state["id"],
         state["done"],
         state["done"] and not row["questions"],
+        state["outdated"],
         row["questions"] + row["answered"],
         row["answered"],
         tuple(sorted({correction["reviewer"] for correction in active} - {""})),

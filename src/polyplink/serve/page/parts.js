@@ -195,8 +195,17 @@ export function openQuestions(state) {
 export const notice = (state) => [
   state.gone && h("p", { class: "warn", role: "alert" }, t("gone")),
   state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
+  outdated(state.overview),
   warnings(state.overview),
 ];
+
+/** That reviews are not used because a new count has other views. */
+function outdated(overview) {
+  const names = (overview?.procedures ?? []).filter((one) => one.outdated).map((one) => one.id);
+  return names.length > 0 && h("p", { class: "warn outdated", role: "note" },
+    count("outdated", names.length,
+      { names: names.slice(0, 3).join(", ") + (names.length > 3 ? ", ..." : "") }));
+}
 
 export const footer = () => h("footer", {}, h("p", { class: "soft" }, t("device")));
 

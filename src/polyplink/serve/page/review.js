@@ -80,6 +80,7 @@ function take(procedure) {
     overview.done += Number(procedure.done) - Number(row.done);
     Object.assign(row, {
       polyps: procedure.polyps, low: procedure.low, high: procedure.high, done: procedure.done,
+      outdated: procedure.outdated,
       questions: procedure.questions.filter((one) => one.close).length,
       conflicts: procedure.conflicts.length, corrections: procedure.log.length,
     });

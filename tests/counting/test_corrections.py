@@ -6,17 +6,20 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.serve.corrections import (
+from polyplink.counting.corrections import (
     LOG,
     Correction,
     append_correction,
     decide,
+    of_views,
     parse_correction,
     read_corrections,
+    views_key,
 )
 
 IDS = ["a", "b", "c", "d", "e"]
@@ -111,6 +114,27 @@ def test_every_kind_of_correction_gives_its_pairs() -> None:
         == frozenset()
     )
     assert decide(log, ["a", "b"]).must == (("a", "b"),)  # the other tracklets no longer exist
+
+
+def test_answers_about_views_of_another_count_are_kept_apart() -> None:
+    def tracklets(*first_frames: int) -> pl.DataFrame:
+        rows = [(f"v:{k}", first, first + 9, 10) for k, first in enumerate(first_frames)]
+        columns = ["tracklet_id", "first_frame", "last_frame", "n"]
+        return pl.DataFrame(rows, schema=columns, orient="row")
+
+    before, after = tracklets(0, 50, 90), tracklets(0, 70, 90)
+    names = ("v:0",), ("v:1",)
+    answer = Correction("v", "same", *names, views=views_key(before))
+    done = Correction("v", "done", views=views_key(before))
+    new = Correction("v", "different", *names, views=views_key(after))
+    assert of_views([answer, done, new], before) == ([answer, done], [new])
+    assert of_views([answer, done, new], after) == ([new], [answer, done])  # of the same names
+    # A log of an earlier version has no keys: it is used unless it names a missing view.
+    log = [Correction("v", "same", *names), Correction("v", "done")]
+    assert of_views(log, after) == (log, [])
+    part = Correction("v", "different", ("v:1@60",), ("v:0",))  # of a tracklet that was cut
+    assert of_views([*log, part], after) == ([*log, part], [])
+    assert of_views(log, tracklets(0)) == ([], log)
 
 
 def test_undo_and_redo_are_lines_of_the_log() -> None:

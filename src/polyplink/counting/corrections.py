@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
+import polars as pl
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.core.artefacts import settle
+from polyplink.core.artefacts import content_key, settle
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
+from polyplink.counting.record import named_procedures
 from polyplink.counting.result import FILE
 from polyplink.data.files.folders import check_is_folder
 
@@ -66,6 +69,7 @@ class Correction:
         apart: For `move`, the tracklets from which it was moved away.
         frame: For `cut`, the first frame of the second part.
         of: For `undo` and `redo`, the id of the correction.
+        views: Key of the views that were reviewed, see `views_key`; "" in logs of earlier versions.
         reviewer: Name of the reviewer.
         id: Unique id.
         at: Time of the answer, UTC, ISO 8601.
@@ -78,6 +82,7 @@ class Correction:
     apart: tuple[str, ...] = ()
     frame: int | None = None
     of: str | None = None
+    views: str = ""
     reviewer: str = ""
     id: str = field(default_factory=lambda: uuid4().hex[:12])
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
@@ -248,6 +253,61 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         redo=None if newer else latest,
         done=finished,
     )
+
+
+def views_key(tracklets: pl.DataFrame) -> str:
+    """Key of the views of one procedure, which changes when a new count has other views."""
+    rows = tracklets.select("tracklet_id", "first_frame", "last_frame", "n").sort("tracklet_id")
+    return content_key("views", rows.rows())
+
+
+def of_views(
+    log: Sequence[Correction], tracklets: pl.DataFrame
+) -> tuple[list[Correction], list[Correction]]:
+    """Corrections of the present views of a procedure, and those of views that no longer exist.
+
+    Tracklets are numbered, so that another tracklet may have the name of one that was reviewed.
+
+    Args:
+        log: The corrections of the procedure, in order.
+        tracklets: Its tracklets, before they are cut.
+    """
+    key, names = views_key(tracklets), set(tracklets["tracklet_id"])
+    earlier = [one for one in log if not one.views]  # of earlier versions, without a key
+    named = {i.partition("@")[0] for c in earlier for i in (*c.tracklets, *c.others, *c.apart)}
+    present = {key} if named - names else {key, ""}
+    return (
+        [one for one in log if one.views in present],
+        [one for one in log if one.views not in present],
+    )
+
+
+def review_messages(
+    log: Sequence[Correction], tracklets: pl.DataFrame, command: str
+) -> tuple[list[Message], list[Message]]:
+    """What a new count says of the corrections that it finds in its folder.
+
+    Args:
+        log: All corrections.
+        tracklets: The tracklets of all procedures.
+        command: The command that writes the corrected count.
+
+    Returns:
+        A note that a review exists, and a warning that reviews are not used; each may be missing.
+    """
+    kept, outdated = [], []
+    for name in dict.fromkeys(correction.procedure for correction in log):
+        rows = tracklets.filter(procedure_id=name)
+        of_name = [correction for correction in log if correction.procedure == name]
+        current, lost = of_views(of_name, rows)
+        decided = decide(current, rows["tracklet_id"].to_list())
+        if decided.undo is not None:
+            kept.append(name)
+        if lost and not decided.done:
+            outdated.append(name)
+    note = Message("review_kept", named_procedures(kept) | {"command": command})
+    warning = Message("outdated", named_procedures(outdated))
+    return [note] if kept else [], [warning] if outdated else []
 
 
 def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
