@@ -301,6 +301,51 @@ def test_a_file_without_the_part_is_refused(
     assert_refused(polyplink("evaluate", sample_run.run, sample_run.data, *options), message)
 
 
+WRONG_PARTS = """
+from dataclasses import dataclass
+from polyplink.evaluate.metric import Metric
+
+@dataclass(frozen=True)
+class Labels:
+    @staticmethod
+    def grid():
+        return [Labels()]
+
+    def cluster(self, V, positions):
+        return [0] * len(V)
+
+class Plain(Labels):
+    grid = staticmethod(lambda: [object()])
+
+ONE = Metric(task="retrieval", meaning="x", value=lambda retrieval: 1.0)
+ROW = Metric(task="counting", meaning="x", value=lambda counted: counted.polyps)
+PAIRS = Metric(task="reid", meaning="x", value=lambda pairs: 1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options_text", "message"),
+    [
+        ("--metric {}:ONE", "metric 'ONE' returns 1.0, not an array of shape ("),
+        ("--metric {}:ROW", "metric 'ROW' returns an array of shape ("),
+        ("--metric {}:PAIRS", "'PAIRS': only built-in metrics can be of re-identification"),
+        ("--metric {}:ONE --metric {other}:ONE", "other_parts.py:ONE have one name; rename one"),
+        ("--clusterer {}:Labels", "clusterer 'Labels' returns list, not a Clustering"),
+        ("--clusterer {}:Plain", "a setting of clusterer 'Plain' is no dataclass"),
+    ],
+)
+def test_a_part_of_a_file_that_returns_something_else_is_refused(
+    parts_file: Path, sample_run: SampleRun, tmp_path: Path, options_text: str, message: str
+) -> None:
+    other = tmp_path / "other_parts.py"
+    for path in (parts_file, other):
+        path.write_text(WRONG_PARTS)
+    options = options_text.format(parts_file, parts_file, other=other).split()
+    tasks = ("--task", "retrieval", "--task", "counting", "--no-baselines", "--grid", "demo")
+    command = ("evaluate", sample_run.run, sample_run.data, "-o", tmp_path / "out", *tasks)
+    assert_refused(polyplink(*command, "--choose-on", "train", *options), message)
+
+
 @pytest.mark.slow
 def test_a_plugin_clusterer_is_evaluated(
     installed_parts: Path, sample_run: SampleRun, tmp_path: Path

@@ -1,14 +1,18 @@
 """All metrics of the registry: order of tracklets, ideal, interval, and undefined values."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from polyplink.associate.grid_search import Grid
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import METRICS
 from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.intervals import Figure
-from polyplink.evaluate.metric import TASKS
+from polyplink.evaluate.metric import TASKS, Metric
 from polyplink.evaluate.samples import Samples
+from polyplink.testing import check_metric
 from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 SETTINGS = EvaluationSettings(
@@ -110,3 +114,21 @@ def test_an_interval_is_over_resampled_procedures(name: str, ordinary: Evaluatio
 def test_a_metric_without_data_is_undefined_or_ideal(name: str, single: Evaluation) -> None:
     value = figure(name, single).value
     assert value is None or name in COUNTS or value == METRICS[name].ideal
+
+
+def test_a_metric_of_an_unknown_task_is_refused() -> None:
+    with pytest.raises(PolyplinkError, match="no task 'retreival'; did you mean retrieval"):
+        Metric(task="retreival", meaning="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (lambda counted: counted.polyps, r"returns an array of shape \(8,\), not one number"),
+        (lambda counted: "many", "returns 'many', not one number"),
+        (lambda counted: float(counted.polyps[0]), "depends on the order"),
+    ],
+)
+def test_check_metric_names_what_a_metric_does_wrong(value: Any, says: str) -> None:
+    with pytest.raises(AssertionError, match=says):
+        check_metric(Metric(task="counting", meaning="x", value=value))

@@ -48,10 +48,11 @@ def assert_naive(retrieval: Retrieval, unit: np.ndarray, samples: Samples) -> No
         )
         assert retrieval.matches[row] == match.sum()
         if not match.any():
-            assert (retrieval.best_rank[row], retrieval.best_rank_without_own[row]) == (0, 0)
+            assert (retrieval.best_rank[row], retrieval.without_own.best_rank[row]) == (0, 0)
             assert np.isnan([retrieval.ap[row], retrieval.published_ap[row]]).all()
             continue
         ranks = naive_ranks(scores[row, others], match)
+        assert retrieval.rank[retrieval.query == row].tolist() == ranks
         assert retrieval.best_rank[row] == ranks[0]
         assert retrieval.ap[row] == pytest.approx(naive_precision(ranks), abs=1e-12)
         positive_ranks = ranks[: int((scores[row, others[match]] > 0).sum())]
@@ -59,8 +60,8 @@ def assert_naive(retrieval: Retrieval, unit: np.ndarray, samples: Samples) -> No
         assert retrieval.published_ap[row] == pytest.approx(published, abs=1e-12)
         elsewhere = match | (samples.procedure[others] != samples.procedure[row])
         ranks = naive_ranks(scores[row, others[elsewhere]], match[elsewhere])
-        assert retrieval.best_rank_without_own[row] == ranks[0]
-        assert retrieval.ap_without_own[row] == pytest.approx(naive_precision(ranks), abs=1e-12)
+        assert retrieval.without_own.best_rank[row] == ranks[0]
+        assert retrieval.without_own.ap[row] == pytest.approx(naive_precision(ranks), abs=1e-12)
 
 
 @settings(max_examples=30)
@@ -161,9 +162,9 @@ def test_measures_are_means_over_queries_and_resample_procedures() -> None:
         ("mAP", retrieval.ap),
         ("HR@1", retrieval.best_rank <= 1),
         ("HR@5", retrieval.best_rank <= 5),
-        ("mAP (without own)", retrieval.ap_without_own),
-        ("HR@1 (without own)", retrieval.best_rank_without_own <= 1),
-        ("HR@5 (without own)", retrieval.best_rank_without_own <= 5),
+        ("mAP (without own)", retrieval.without_own.ap),
+        ("HR@1 (without own)", retrieval.without_own.best_rank <= 1),
+        ("HR@5 (without own)", retrieval.without_own.best_rank <= 5),
     ):
         values_of_queries = values[retrieval.valid]
         assert measures[name].value == pytest.approx(values_of_queries.mean())

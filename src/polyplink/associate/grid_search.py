@@ -6,7 +6,7 @@ its code differ).
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import lru_cache
 from itertools import product, starmap
 from typing import Any, Self, get_args
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from polyplink.associate.clusterers import (
     Agglomerative,
+    Clustering,
     Dbscan,
     Hdbscan,
     LearnedLinks,
@@ -120,6 +121,11 @@ class Grid:
                 find_named("clusterer", name, have)
             else:
                 others[name] = self.others.get(name) or tuple(CLUSTERERS.find(name).grid())
+                PolyplinkError.unless(
+                    all(map(is_dataclass, others[name])),
+                    f"a setting of clusterer {name!r} is no dataclass, so it cannot be recorded",
+                    "decorate its class with @dataclass(frozen=True)",
+                )
         unused: dict[str, Any] = {
             field: () for name, field in _PARAMETERS.items() if name not in clusterers
         }
@@ -252,11 +258,28 @@ def search(
         elif name == "links" and P is not None:
             labels = partition(P, grid.prices)
         else:
-            clustered = [setting.cluster(V, positions) for setting in settings]
+            clustered = [
+                _checked(setting.cluster(V, positions), len(V), name) for setting in settings
+            ]
             labels = np.array([clustering.labels for clustering in clustered])
             converged = np.array([clustering.converged for clustering in clustered])
         clusterings[name] = Clusterings(labels, converged)
     return {name: clusterings[name] for name in kinds}
+
+
+def _checked(clustering: object, n: int, clusterer: str) -> Clustering:
+    """Refuse what a clusterer returned, unless it labels n tracklets."""
+    if not isinstance(clustering, Clustering):
+        raise PolyplinkError(
+            f"clusterer {clusterer!r} returns {type(clustering).__name__}, not a Clustering",
+            "return polyplink.associate.clusterers.Clustering(labels, converged)",
+        )
+    PolyplinkError.unless(
+        np.shape(clustering.labels) == (n,),
+        f"clusterer {clusterer!r} gives labels of shape {np.shape(clustering.labels)}, not ({n},)",
+        "give every tracklet a label",
+    )
+    return clustering
 
 
 def find_grid(name: str) -> "Grid":

@@ -139,9 +139,18 @@ class Registry(Mapping[str, Part], Generic[Part]):
             The names under which `find` returns the parts, each once.
 
         Raises:
-            PolyplinkError: If there is no such part or file, or a built-in part has the name.
+            PolyplinkError: If there is no such part or file, a built-in part has the name, or two
+                parts have one name.
         """
-        return tuple(dict.fromkeys(map(self._take, names)))
+        taken: dict[str, str] = {}
+        for text in names:
+            name = self._take(text)
+            PolyplinkError.unless(
+                taken.setdefault(name, text) == text,
+                f"{taken[name]} and {text} have one name",
+                f"rename one {self.kind}",
+            )
+        return tuple(taken)
 
     def _take(self, text: str) -> str:
         file, python, name = text.partition(".py:")

@@ -71,8 +71,8 @@ def import_folder(
     if histology_map is not None:
         stated["histology_map"] = histology_map
     record = RunRecord("import", settings=stated | dict(options))
-    source = source.absolute()  # so that "." has a name
     _check_source(source, data_format)
+    source = source.absolute()  # so that "." has a name
     _check_folders(source, out)
     record.claim(out)
 

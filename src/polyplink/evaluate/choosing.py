@@ -18,7 +18,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
 from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
-from polyplink.evaluate.metric import Metric, metrics_of
+from polyplink.evaluate.metric import Metric, metrics_of, values_of
 from polyplink.evaluate.samples import Reals
 
 Purpose = Literal["published", "count", "link"]
@@ -348,10 +348,11 @@ def counting_measures(
     """
     measures = {}
     for key, metric in metrics.items():
-        per_procedure = [metric.value(procedure) for procedure in counted]  # type: ignore[misc]
-        values = per_procedure or [None] * weights.shape[1]
-        defined = [value is not None for value in values]
-        sums = [value or 0.0 for value in values]
+        values = np.full(weights.shape[1], np.nan)
+        if counted:
+            values[:] = [values_of(key, metric, procedure, ()) for procedure in counted]
+        defined = ~np.isnan(values)
+        sums = np.where(defined, values, 0.0)
         measures[f"{name}/{key}"] = resampled_mean(sums, defined, weights)
     return measures
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.compiled import njit
-from polyplink.evaluate.metric import Metric, metrics_of
+from polyplink.evaluate.metric import Metric, metrics_of, values_of
 from polyplink.evaluate.samples import (
     BoxTracks,
     Flags,
@@ -121,8 +121,8 @@ def tracking_figures(
     has_boxes = np.asarray(counts.true) > 0
     figures = {}
     for name, metric in metrics.items():
-        value = metric.value(counts)  # type: ignore[misc]
-        figures[name] = np.where(has_boxes, value, np.nan)
+        values = values_of(name, metric, counts, has_boxes.shape)
+        figures[name] = np.where(has_boxes, values, np.nan)
     return figures
 
 

@@ -7,8 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import METRICS
 
+Reals = npt.NDArray[np.float64]
 Task = Literal["retrieval", "reid", "counting", "tracking"]
 Style = Literal["honest", "reference", "published"]
 
@@ -60,6 +65,10 @@ class Metric:
     over_all: bool = False
     with_mean: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse an unknown task: no table would show the metric."""
+        find_named("task", self.task, dict.fromkeys(TASKS))
+
 
 def metrics_of(task: Task, more: Sequence[str] = ()) -> dict[str, Metric]:
     """The metrics of a task by name: the built-in ones, then further ones.
@@ -70,6 +79,50 @@ def metrics_of(task: Task, more: Sequence[str] = ()) -> dict[str, Metric]:
     """
     named = {name: METRICS.find(name) for name in (*METRICS, *more)}
     return {name: metric for name, metric in named.items() if metric.task == task}
+
+
+def take_metrics(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of metrics of packages and files, as `METRICS.take` gives them.
+
+    Raises:
+        PolyplinkError: If there is no such metric, or one is of re-identification.
+    """
+    taken = METRICS.take(names)
+    for name in taken:
+        PolyplinkError.unless(
+            name in METRICS or METRICS.find(name).task != "reid",
+            f"metric {name!r}: only built-in metrics can be of re-identification",
+            "give it the task retrieval, counting or tracking",
+        )
+    return taken
+
+
+def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...]) -> Reals:
+    """Compute a metric and check what it returns.
+
+    Args:
+        name: Name of the metric, for messages.
+        metric: The metric.
+        argument: The argument of its `value`.
+        shape: Shape of the values: (n,) for the queries of a retrieval, () for a procedure.
+
+    Returns:
+        The values in float64; NaN where a single value is None.
+
+    Raises:
+        PolyplinkError: If the values are no numbers of this shape.
+    """
+    assert metric.value is not None
+    values = metric.value(argument)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = None
+    if array is not None and array.shape == shape:
+        return array
+    kind = f"an array of shape {array.shape}" if array is not None and array.ndim else repr(values)
+    wanted = f"an array of shape {shape}" if shape else "one number"
+    raise PolyplinkError(f"metric {name!r} returns {kind}, not {wanted}", "correct its value")
 
 
 def ideal_of(figure: str, more: Sequence[str] = ()) -> float | None:

@@ -5,10 +5,10 @@ from typing import Literal
 
 from polyplink.associate.grid_search import find_grid
 from polyplink.core.errors import find_named
-from polyplink.core.parts import CLUSTERERS, METRICS, USUAL_CLUSTERERS
+from polyplink.core.parts import CLUSTERERS, USUAL_CLUSTERERS
 from polyplink.evaluate.choosing import Purpose
 from polyplink.evaluate.evaluation import EvaluationSettings
-from polyplink.evaluate.metric import TASKS
+from polyplink.evaluate.metric import TASKS, take_metrics
 from polyplink.evaluate.probe_tasks import PROBES
 
 
@@ -56,6 +56,6 @@ def evaluation_settings(
         clusterers=CLUSTERERS.take(clusterer_names),
         purpose=purpose,
         without_own=without_own,
-        metrics=METRICS.take(metrics),
+        metrics=take_metrics(metrics),
     )
     return settings, [task for task in PROBES if task in task_names]

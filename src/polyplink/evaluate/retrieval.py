@@ -13,6 +13,7 @@ one ranking:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -20,23 +21,23 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.evaluate.intervals import Resampled, Weights, ratio, resampled_mean
-from polyplink.evaluate.metric import WITHOUT_OWN, Metric, metrics_of
+from polyplink.evaluate.metric import WITHOUT_OWN, Metric, metrics_of, values_of
 from polyplink.evaluate.ranking import BLOCK, Grouped, rank_matches
 from polyplink.evaluate.samples import Flags, Ints, Reals, Samples
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Retrieval figures per query; the rows are those of the n samples.
+    """The ranks of all m matches of n tracklets; rows are those of the samples.
 
     Attributes:
-        ap: Average precision (n,), NaN if the tracklet is not a valid query.
-        best_rank: Rank of the best match (n,), from 1, ties counting against it; 0: no match.
+        query: Row of the query of every match (m,); the matches of a query are contiguous and
+            sorted by similarity.
+        place: Position of every match among those of its query (m,), from 1.
+        rank: Rank of every match among all other tracklets (m,), from 1, ties counting against it.
+        rank_without_own: Rank without the other polyps of the query's procedure (m,).
+        similarity: Cosine of query and match (m,).
         matches: Number of other tracklets of the same polyp (n,).
-        published_ap: Average precision without matches of similarity 0 or below (n,); 0 if a query
-            has no other matches.
-        ap_without_own: Average precision without the other polyps of the procedure (n,).
-        best_rank_without_own: Rank of the best match without these (n,).
         nearest: The most similar other tracklet of known polyp (n,); -1 if there is none.
         nearest_similarity: Cosine of the nearest tracklet (n,), NaN if there is none.
         unmatched: Number of tracklets of known polyp left out because they have no match.
@@ -44,31 +45,65 @@ class Retrieval:
             unknown.
     """
 
-    ap: Reals
-    best_rank: Ints
+    query: Ints
+    place: Ints
+    rank: Ints
+    rank_without_own: Ints
+    similarity: Reals
     matches: Ints
-    published_ap: Reals
-    ap_without_own: Reals
-    best_rank_without_own: Ints
     nearest: Ints
     nearest_similarity: Reals
     unmatched: int
     unlabelled: int
 
+    def mean_over_matches(self, values: Reals, chosen: Flags | slice = slice(None)) -> Reals:
+        """Average over each query's matches.
+
+        Args:
+            values: A value for every match (m,).
+            chosen: The matches to average over (m,); all by default.
+
+        Returns:
+            A value for every tracklet (n,): 0 for a query without chosen matches, NaN for a
+            tracklet without matches.
+        """
+        n, query = len(self.matches), self.query[chosen]
+        sums = np.bincount(query, values[chosen], minlength=n)
+        mean = sums / np.maximum(np.bincount(query, minlength=n), 1)
+        return np.where(self.matches > 0, mean, np.nan)
+
+    @cached_property
+    def ap(self) -> Reals:
+        """Average precision (n,), NaN if the tracklet has no match."""
+        return self.mean_over_matches(self.place / self.rank)
+
+    @cached_property
+    def published_ap(self) -> Reals:
+        """Average precision without matches of similarity 0 or below (n,); 0 without others."""
+        return self.mean_over_matches(self.place / self.rank, self.similarity > 0)
+
+    @cached_property
+    def best_rank(self) -> Ints:
+        """Rank of the best match (n,); 0 if the tracklet has no match."""
+        first = self.place == 1
+        ranks = np.zeros(len(self.matches), dtype=np.int64)
+        ranks[self.query[first]] = self.rank[first]
+        return ranks
+
     @property
     def valid(self) -> Flags:
         """Whether the tracklet is a query: its polyp is known and has another tracklet (n,)."""
-        return self.best_rank > 0
+        return self.matches > 0
 
     @property
     def mean_ap(self) -> float | None:
         """MAP over the valid queries, or None if there is none."""
         return float(self.ap[self.valid].mean()) if self.valid.any() else None
 
-    @property
+    @cached_property
     def without_own(self) -> Self:
         """Retrieval without the other polyps of each query's procedure."""
-        return replace(self, ap=self.ap_without_own, best_rank=self.best_rank_without_own)
+        return replace(self, rank=self.rank_without_own)
 
 
 MAP = Metric(
@@ -125,34 +160,17 @@ def retrieve(
     n = len(samples.tracklet_ids)
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
     ranked = rank_matches(grouped, block=block, threads=threads)
-    query, place = ranked.query, ranked.place  # m
-    matches = np.bincount(query, minlength=n)
-    rank = place + ranked.before.sum(axis=1)  # m, from 1
-    rank_without_own = place + ranked.before[:, 0]
-
-    def precision(ranks: Ints, chosen: Flags | slice = slice(None)) -> Reals:
-        """Mean of place / rank over each query's chosen matches (n,)."""
-        of = query[chosen]
-        sums = np.bincount(of, (place / ranks)[chosen], minlength=n)
-        mean = sums / np.maximum(np.bincount(of, minlength=n), 1)
-        return np.where(matches > 0, mean, np.nan)
-
-    def best(ranks: Ints) -> Ints:
-        """Rank of each query's most similar match (n,); 0 without one."""
-        best_ranks = np.zeros(n, dtype=np.int64)
-        best_ranks[query[place == 1]] = ranks[place == 1]
-        return best_ranks
-
+    matches = np.bincount(ranked.query, minlength=n)
     nearest, cosine = np.full(n, -1), np.full(n, np.nan)
     nearest[grouped.order] = ranked.nearest
     cosine[grouped.order] = ranked.nearest_similarity
     return Retrieval(
-        ap=precision(rank),
-        best_rank=best(rank),
+        query=ranked.query,
+        place=ranked.place,
+        rank=ranked.place + ranked.before.sum(axis=1),
+        rank_without_own=ranked.place + ranked.before[:, 0],
+        similarity=ranked.similarity,
         matches=matches,
-        published_ap=precision(rank, ranked.similarity > 0),
-        ap_without_own=precision(rank_without_own),
-        best_rank_without_own=best(rank_without_own),
         nearest=nearest,
         nearest_similarity=cosine,
         unmatched=int((samples.known & (matches == 0)).sum()),
@@ -178,13 +196,14 @@ def query_values(
         without_own: Also compute metrics that are not as published without the other polyps of the
             query's procedure.
     """
+    shape = retrieval.matches.shape
     values = {}
     for name, metric in metrics.items():
-        values[name] = metric.value(retrieval)  # type: ignore[misc]
+        values[name] = values_of(name, metric, retrieval, shape)
     for name, metric in metrics.items():
         if without_own and metric.style == "honest":
-            values[f"{name}{WITHOUT_OWN}"] = metric.value(retrieval.without_own)  # type: ignore[misc]
-    return {name: np.asarray(of_queries, dtype=np.float64) for name, of_queries in values.items()}
+            values[f"{name}{WITHOUT_OWN}"] = values_of(name, metric, retrieval.without_own, shape)
+    return values
 
 
 def retrieval_measures(
