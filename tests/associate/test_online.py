@@ -130,6 +130,15 @@ def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
     assert memory.weight.sum() <= 40
 
 
+def test_of_two_merged_tracklets_the_later_one_stays_and_represents_both() -> None:
+    linker = OnlineLinker(POINT, OnlineSettings(window=0, views=1))
+    for i, name in enumerate("abc"):
+        assert linker.add(name, [1.0, 0.1 * i], 10.0 * i, 10.0 * i + 1).polyp == 1
+    assert linker.stored is not None
+    assert linker.stored.name.tolist() == ["b", "c"]
+    assert linker.stored.weight.tolist() == [2, 1]
+
+
 def test_weights_without_links_and_invalid_settings_are_refused() -> None:
     with pytest.raises(PolyplinkError, match="polyplink calibrate"):
         OnlineLinker(untuned("no labels"))
