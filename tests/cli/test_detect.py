@@ -1,6 +1,7 @@
 """Detection, counting of detected boxes, and training of a detector."""
 
 import json
+import shutil
 from pathlib import Path
 
 import av
@@ -72,6 +73,42 @@ def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, dete
     assert without_boxes.value.summary["polyps"] == 0
     assert any("no box in 1 procedure" in line for line in without_boxes.warnings)
     assert any("there is no box in them" in line for line in without_boxes.warnings)
+
+
+def test_an_unknown_frame_rate_is_a_warning_of_the_count(
+    sample_run: SampleRun, tmp_path: Path, detector: Path
+) -> None:
+    frames = tmp_path / "001-005"
+    shutil.copytree(sample_run.root / "frames" / "001-005", frames)
+    boxes = tmp_path / "boxes.csv"
+    annotated = read_data(sample_run.data).detections.filter(pl.col("procedure_id") == "001-005")
+    annotated.select("procedure_id", "frame", "x", "y", "w", "h", "image").write_csv(boxes)
+    size = "procedure_id,width,height,n_frames\n001-005,48,40,252\n"
+    (tmp_path / "procedures.csv").write_text(size)
+    shared = ("--weights", sample_run.run, "--device", "cpu")
+    commands: list[tuple[str | Path, ...]] = [
+        ("run", frames, "--detector", detector, "--min-seconds", "6"),
+        ("run", boxes, "--boxes", "csv", "--min-seconds", "11", "--bridge", "3"),
+    ]
+    for k, options in enumerate(commands):
+        out = tmp_path / f"o{k}"
+        command = (*options, "-o", out)
+        unknown = polyplink(*command, *shared)
+        assert unknown.exit_code == 0, unknown.output
+        report = (out / "count" / "report.html").read_text()
+        record = (out / "count" / "count.json").read_text()
+        for text in (unknown.stderr.replace("\n", " "), report, record):
+            assert "frame rate of 1 procedure (001-005) is not known: 25 frames a second" in text
+            assert "at 25 frames a second, which are assumed (--fps states the rate)" in text
+        assert read_data(out / "data").procedures["fps"].to_list() == [None]
+        stated = polyplink(*command, *shared, "--fps", "10", "--json")
+        assert stated.exit_code == 0, stated.output
+        assert json.loads(stated.stdout)["polyps"] > 0, stated.stderr
+        assert "frame rate" not in stated.stderr
+        assert read_data(out / "data").procedures["fps"].to_list() == [10]
+    data = tmp_path / "o1" / "data"
+    again = polyplink("run", data, "--fps", "10", *shared, "-o", tmp_path / "again")
+    assert_refused(again, "give --fps where they are read")
 
 
 def test_a_simulated_detector_is_applied_to_annotated_boxes(

@@ -74,6 +74,7 @@ def import_data(
         bool,
         Option(help="Refuse archives that unpack to many times their size, and 20 M boxes."),
     ] = True,
+    fps: options.Fps = None,
     workers: options.Workers = 2,
     progress: Progress = inform,
     **of_format: Unpack[FormatOptions],
@@ -91,6 +92,7 @@ def import_data(
         histology_map: Name or file of the map of histology terms to adenoma; None for the papers'.
         detector: Name of the detector that made the boxes; None for annotated ones.
         limits: Refuse archives that unpack to many times their size.
+        fps: Frames per second of every procedure, if the source does not state them.
         workers: Number of worker processes.
         progress: Called for procedures.
         of_format: Options of the format.
@@ -117,6 +119,7 @@ def import_data(
         histology_map=histology_map,
         detector=detector,
         limits=limits,
+        fps=fps,
         workers=workers,
         options=_parsed(of_format),
         progress=counter(progress, "procedures"),

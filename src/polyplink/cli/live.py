@@ -145,7 +145,7 @@ def live(
     from polyplink.pipeline.count_data import count_and_track
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import event_log, follow, wait_for_signal
-    from polyplink.streaming.setup import open_linking, warm_detector, weights_messages
+    from polyplink.streaming.setup import lasting_messages, open_linking, warm_detector
 
     settings = {
         "source": source,
@@ -222,8 +222,9 @@ def live(
             page=served and served.address,
             weights=encoder.key,
         )
-        of_weights = weights_messages(weights, encoder, cover, point, out)
-        for message in (*of_weights, *detector_messages):
+        # Messages that the count in the end has by itself.
+        of_count = lasting_messages(opened, weights, encoder, cover, point, out=out)
+        for message in (*of_count, *detector_messages):
             counting.warn(message)
 
         # Frames, until the source ends or is stopped.
@@ -231,13 +232,13 @@ def live(
             stopped = follow(opened, finder, counting, speed=speed, stall=stall)
         PolyplinkError.unless(
             counting.frames > 0,
-            "; ".join(map(str, counting.warnings[len(of_weights) :])) or f"{source} has no frame",
+            "; ".join(map(str, counting.warnings[len(of_count) :])) or f"{source} has no frame",
             "give a source that is running",
         )
         counting.end()
 
         # The report, and the pages until they are closed.
-        warnings = counting.warnings[len(of_weights) :]
+        warnings = counting.warnings[len(of_count) :]
         counted, facts = _report(out, record, count_folder, warnings)
         stays = served is not None and bool(served.open) and not stopped
         review = stack.enter_context(_reviewed(out)) if stays else None

@@ -133,8 +133,13 @@ def run(
                 stated["first_frame"] = first_frame
             if recording is not None:
                 stated["video"] = Path(recording)
-            warnings += _import(boxes, source, data, detector, stated, workers, progress)
+            warnings += _import(boxes, source, data, detector, stated, fps, workers, progress)
         elif detector is None and function is None and is_data_folder(source):
+            PolyplinkError.unless(
+                fps is None,
+                f"{source} is a data folder, with its boxes already read",
+                "give --fps where they are read (`polyplink import` or `detect`)",
+            )
             data = source
         else:
             warnings += detect_folder(
@@ -172,6 +177,7 @@ def _import(
     data: Path,
     detector: str | None,
     stated: Mapping[str, Any],
+    fps: float | None,
     workers: int,
     progress: Progress,
 ) -> Sequence[str]:
@@ -184,6 +190,7 @@ def _import(
             source,
             data,
             detector=detector,
+            fps=fps,
             workers=workers,
             options=stated,
             progress=counter(progress, "procedures"),

@@ -18,6 +18,8 @@ from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
 from polyplink.models.shipped import models
+from polyplink.tracklets.box_runs import USUAL_FPS
+from polyplink.tracklets.prepare import Prepared
 from polyplink.tracklets.settings import PrepareSettings
 
 # Columns of assignment.parquet, and the columns of the views table that they are taken from.
@@ -78,11 +80,32 @@ def count_messages(
     ]
     if alone:
         warnings.append(Message("one_view", named_procedures(alone)))
+    timeless = _without_rate(prepared)
+    warnings += rate_messages(timeless)
     if empty:
         boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
-        reasons = lines if boxed else [Message("no_box")]
+        reasons = [*lines] if boxed else [Message("no_box")]
+        if {*empty} & {*timeless}:
+            reasons.append(Message("rate_assumed", {"rate": USUAL_FPS}))
         warnings.append(Message("counted_none", named_procedures(empty) | {"why": reasons}))
     return warnings, [Message("notes.left_out", {"lines": lines})] if lines else []
+
+
+def _without_rate(prepared: Prepared) -> list[str]:
+    """The counted procedures of unknown frame rate with boxes that tracks had to be built of."""
+    rows = prepared.data.procedures.filter(
+        pl.col("fps").is_null() & pl.col("procedure_id").is_in(prepared.procedures)
+    )
+    tracked = prepared.data.detections.filter(pl.col("polyp_id").is_null())
+    rows = rows.join(tracked, on="procedure_id", how="semi", maintain_order="left")
+    return rows["procedure_id"].to_list()
+
+
+def rate_messages(procedures: Sequence[str]) -> list[Message]:
+    """The warning that the frame rate of procedures is assumed, if there are any."""
+    if not procedures:
+        return []
+    return [Message("rate_unknown", named_procedures(procedures) | {"rate": USUAL_FPS})]
 
 
 def named_procedures(procedures: Sequence[str]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import polars as pl
+
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
@@ -33,6 +35,7 @@ def import_folder(
     histology_map: str | None = None,
     detector: str | None = None,
     limits: bool = True,
+    fps: float | None = None,
     workers: int = 2,
     options: Mapping[str, Any],
     progress: StageProgress = silent_stage,
@@ -50,6 +53,7 @@ def import_folder(
         histology_map: Name or file of the map of histology terms to adenoma; None for the papers'.
         detector: Name of the detector that made the boxes; None for annotated boxes.
         limits: Refuse archives that unpack to many times their size.
+        fps: Frames per second of every procedure; None for those that are stated.
         workers: Number of worker processes.
         options: Options of the format, by name.
         progress: Callback with the procedures done and their total.
@@ -62,7 +66,7 @@ def import_folder(
     importer = find_format(data_format).read
     _check_options(data_format, importer, options)
     maps = find_maps(histology_map or "papers")
-    stated = {
+    stated: dict[str, Any] = {
         "format": data_format,
         "source": source,
         "images": images,
@@ -70,6 +74,8 @@ def import_folder(
     }
     if histology_map is not None:
         stated["histology_map"] = histology_map
+    if fps is not None:
+        stated["fps"] = fps
     record = RunRecord("import", settings=stated | dict(options))
     _check_source(source, data_format)
     source = source.absolute()  # so that "." has a name
@@ -95,6 +101,9 @@ def import_folder(
         ) from None
 
     data = replace(imported.data, adenoma=maps)
+    if fps is not None:
+        procedures = data.procedures.with_columns(fps=pl.lit(fps, pl.Float32))
+        data = replace(data, procedures=procedures)
     with new_data_folder(out, data, imported.warnings, record) as folder:
         write_places(folder, data_format, imported, source)
         if detector is not None:

@@ -346,7 +346,7 @@ def _pieces(
     workers: int,
 ) -> Iterator[int]:
     """Process a recording piece by piece; yield the number of frames done."""
-    follower = Follower(recording.fps, recording.width, recording.height, settings)
+    follower = Follower(recording.rate, recording.width, recording.height, settings)
     frames: Iterator[tuple[int, Picture | None, Floats]] | None = None
     decoded = 0
     for start in range(0, recording.n_frames, PIECE):

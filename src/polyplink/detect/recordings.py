@@ -23,7 +23,7 @@ class Recording:
         path: The video, or the folder of images.
         images: Names of the images in order; empty for a video.
         n_frames: Number of frames.
-        fps: Frames per second.
+        fps: Frames per second; None if they are not known.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
     """
@@ -32,9 +32,14 @@ class Recording:
     path: Path
     images: tuple[str, ...]
     n_frames: int
-    fps: float
+    fps: float | None
     width: int
     height: int
+
+    @property
+    def rate(self) -> float:
+        """Frames per second, the usual ones if they are not known."""
+        return self.fps or USUAL_FPS
 
     @property
     def folder(self) -> Path:
@@ -94,7 +99,7 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
 
     Args:
         source: The path.
-        fps: Frames per second; None to read it from the video; 25 for images.
+        fps: Frames per second; None to read it from the video.
 
     Raises:
         PolyplinkError: If there is no recording, a video has no frame or no frame rate, or two
@@ -141,7 +146,7 @@ def _images(folder: Path, fps: float | None) -> Recording | None:
     height, width = decoded_image(folder / images[0]).shape[:2]
     # REAL-Colon's folders are named after their procedures, `001-001_frames`.
     name = folder.resolve().name.removesuffix("_frames")
-    return Recording(name, folder, images, len(images), fps or USUAL_FPS, width, height)
+    return Recording(name, folder, images, len(images), fps, width, height)
 
 
 def _video(path: Path, fps: float | None) -> Recording:

@@ -171,7 +171,8 @@ class LiveCount:
         self.state = b"{}"
         self._finished: dict[str, Any] | None = None
         (out / LIVE).mkdir(parents=True, exist_ok=True)
-        facts = {name: getattr(source, name) for name in ("name", "fps", "width", "height")}
+        names = ("name", "fps", "width", "height", "rate_known")
+        facts = {name: getattr(source, name) for name in names}
         path = None if source.recording is None else str(source.recording.path.resolve())
         write_json(out / SOURCE_FILE, facts | {"recording": path})
         self._vectors = (out / VECTORS).open("wb")
@@ -455,7 +456,7 @@ def write_pieces(out: Path, source: LiveSource, frames: int, encoder: NamedEncod
         "dataset": "live",
         "patient": source.name,
         "n_frames": frames,
-        "fps": source.fps,
+        "fps": source.fps if source.rate_known else None,
         "width": source.width,
         "height": source.height,
         "source": "." if source.recording is None else str(source.recording.folder.resolve()),

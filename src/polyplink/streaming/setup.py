@@ -8,7 +8,7 @@ import numpy as np
 from polyplink.associate.identities import OperatingPoint, from_record
 from polyplink.core.messages import Message
 from polyplink.counting.interval import Cover, cover_of
-from polyplink.counting.record import shipped_messages, used_models
+from polyplink.counting.record import rate_messages, shipped_messages, used_models
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings
@@ -65,12 +65,19 @@ def open_linking(
     return encoder, cover.applied(point), cover
 
 
-def weights_messages(
-    weights: Path, encoder: NamedEncoder, cover: Cover, point: OperatingPoint, out: Path
+def lasting_messages(
+    source: LiveSource,
+    weights: Path,
+    encoder: NamedEncoder,
+    cover: Cover,
+    point: OperatingPoint,
+    *,
+    out: Path,
 ) -> list[Message]:
-    """Warnings about the weights, which apply to every procedure.
+    """Warnings about the weights and the frame rate, which the count in the end repeats.
 
     Args:
+        source: The procedure.
         weights: The weights file or folder.
         encoder: The encoder.
         cover: The cover of the intervals.
@@ -78,4 +85,5 @@ def weights_messages(
         out: The output folder, which holds the origin of the boxes.
     """
     used = used_models(weights_path(weights), encoder.name, out / LIVE)
-    return [*cover.warnings(point), *shipped_messages(used, point)]
+    rate = rate_messages([] if source.rate_known else [source.name])
+    return [*cover.warnings(point), *shipped_messages(used, point), *rate]

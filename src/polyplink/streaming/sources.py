@@ -71,6 +71,7 @@ class LiveSource:
         kind: "recording" is played at a speed, frames of a "device" come in real time, and the
             writer of "lines" waits until they are read.
         warnings: Irregularities of the frames so far; the reader removes them.
+        rate_known: Whether `fps` is stated, and not assumed.
     """
 
     name: str
@@ -81,13 +82,20 @@ class LiveSource:
     recording: Recording | None = None
     kind: Kind = "recording"
     warnings: list[str] = field(default_factory=list)
+    rate_known: bool = True
 
 
 def played(recording: Recording) -> LiveSource:
     """A recording as a source; frames that do not decode are left out."""
     frames = (LiveFrame(n, picture) for n, picture in recording.frames() if picture is not None)
     return LiveSource(
-        recording.name, recording.fps, recording.width, recording.height, frames, recording
+        recording.name,
+        recording.rate,
+        recording.width,
+        recording.height,
+        frames,
+        recording,
+        rate_known=recording.fps is not None,
     )
 
 
@@ -228,7 +236,11 @@ def boxes_from(
     head = _object(lines.readline(LONGEST_LINE), f"{where}, line 1")
     name = head.get("procedure", recording.name if recording else "live")
     keys = ("fps", "width", "height")
-    values: list[Any] = [head.get(key, getattr(recording, key, None)) for key in keys]
+    known = {} if recording is None else {key: getattr(recording, key) for key in keys}
+    rate_known = bool(head.get("fps", known.get("fps", True)))
+    if recording is not None:
+        known["fps"] = recording.rate
+    values: list[Any] = [head.get(key, known.get(key)) for key in keys]
     fps, width, height = values
     for key, value, most in zip(keys, values, LARGEST, strict=True):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -253,7 +265,9 @@ def boxes_from(
     frames = _frames(lines, where, (width, height), cropped=recording is None)
     if recording is not None:
         frames = _with_pictures(frames, recording)
-    return LiveSource(str(name), float(fps), width, height, frames, recording, kind)
+    return LiveSource(
+        str(name), float(fps), width, height, frames, recording, kind, rate_known=rate_known
+    )
 
 
 def _object(line: str, at: str) -> dict[str, Any]:
