@@ -1,5 +1,6 @@
 """`run` on files that are not recordings, and on recordings without a polyp."""
 
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -79,3 +80,15 @@ def test_an_empty_count_is_reported_with_the_number_of_frames(tmp_path: Path, ki
         if kind == "black":
             assert "(12 frames examined)" in text
         assert "Research use only" in text
+
+
+def test_frames_missing_in_a_file_cut_short_are_reported(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mp4", 60, index_first=True)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
+    result = polyplink("run", path, "-o", tmp_path / "out", "--device", "cpu", "--json")
+    assert result.exit_code == 0, result.output
+    report = (tmp_path / "out" / "count" / "report.html").read_text()
+    for text in (result.stderr.replace("\n", " "), result.stdout, report):
+        lost = re.search(r"(\d+) of 60 frames of a cannot be decoded", text)
+        assert lost is not None
+        assert 43 <= int(lost[1]) < 60

@@ -26,11 +26,21 @@ def number_of(pixels: npt.NDArray[np.uint8]) -> int:
 
 
 def write_video(
-    path: Path, n: int = 60, *, codec: str = "libx264", varying: bool = False, gop: int = 12
+    path: Path,
+    n: int = 60,
+    *,
+    codec: str = "libx264",
+    varying: bool = False,
+    gop: int = 12,
+    index_first: bool = False,
 ) -> Path:
-    """Write `n` frames, with B-frames, at 25 per second or at a varying rate."""
+    """Write `n` frames, with B-frames, at 25 per second or at a varying rate.
+
+    With `index_first`, the index of an mp4 file is at its beginning, not at its end.
+    """
     unit = Fraction(1, 1000) if varying else Fraction(1, 25)
-    with av.open(str(path), "w") as container:
+    options = {"movflags": "faststart"} if index_first else {}
+    with av.open(str(path), "w", options=options) as container:
         stream = container.add_stream(codec, rate=25)
         assert isinstance(stream, av.VideoStream)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"

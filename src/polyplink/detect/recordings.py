@@ -22,7 +22,7 @@ class Recording:
         name: Id of the procedure.
         path: The video, or the folder of images.
         images: Names of the images in order; empty for a video.
-        n_frames: Number of frames.
+        n_frames: Number of frames, with those that are missing in a file cut short.
         fps: Frames per second; None if they are not known.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
@@ -154,4 +154,5 @@ def _video(path: Path, fps: float | None) -> Recording:
         rate = fps or video.fps
         if not rate:
             raise PolyplinkError(f"{path} does not state its frame rate", "give --fps")
-        return Recording(path.stem, path, (), video.n_frames, rate, video.width, video.height)
+        n_frames = video.n_frames + video.n_missing
+        return Recording(path.stem, path, (), n_frames, rate, video.width, video.height)

@@ -83,6 +83,37 @@ def test_truncated_videos_are_read_or_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("share", [0.6, 0.8, 1.0])
+def test_frames_listed_after_the_end_of_a_file_are_missing(tmp_path: Path, share: float) -> None:
+    path = write_video(tmp_path / "a.mp4", N, index_first=True)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with open_video(path) as video:
+        assert video.n_frames + video.n_missing == N
+        assert (video.n_missing > 5) == (share < 1)
+        assert all(picture is None for _, picture in video.frames(range(video.n_frames, N)))
+
+
+def test_formats_that_do_not_list_their_frames_have_none_missing(tmp_path: Path) -> None:
+    # A fragmented mp4 file lists the frames of the fragments that were read.
+    path = write_video(tmp_path / "a.mkv", N)
+    with (
+        av.open(str(path)) as source,
+        av.open(
+            str(tmp_path / "a.mp4"), "w", options={"movflags": "frag_keyframe+empty_moov"}
+        ) as target,
+    ):
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                target.mux(packet)
+    for whole in (path, tmp_path / "a.mp4"):
+        whole.write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
+        with open_video(whole) as video:
+            assert 5 < video.n_frames < N
+            assert video.n_missing == 0
+
+
 @pytest.mark.parametrize(("suffix", "codec"), [("mp4", "libx264"), ("avi", "mpeg4")])
 def test_frames_of_a_damaged_video_have_its_size(tmp_path: Path, suffix: str, codec: str) -> None:
     content = write_video(tmp_path / f"a.{suffix}", 24, codec=codec).read_bytes()

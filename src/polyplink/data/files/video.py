@@ -88,12 +88,14 @@ class Video:
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
         fps: Mean frames per second; None if the file does not state them.
+        n_missing: Number of frames that a file cut short lists after its end.
     """
 
     n_frames: int
     width: int
     height: int
     fps: float | None
+    n_missing: int
     _container: "InputContainer"
     _times: Times | None  # (n_frames,) pts, ascending, in time units; None: frames are counted
     _keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
@@ -276,13 +278,14 @@ def open_video(path: Path) -> Iterator[Video]:
             seconds = int(times[-1] - times[0]) * stream.time_base
             fps = round(float((n_frames - 1) / seconds), 3)
         size = (context.width, context.height)
+        n_missing = _missing_frames(container, path.stat().st_size)
     with av.open(str(path), metadata_errors="replace") as container:
         # A damaged frame is an error instead of a guess. With frame threads, an error may come some
         # packets late, which would break counting.
         stream = container.streams.video[0]
         stream.thread_type = "SLICE" if times is None else "AUTO"
         stream.codec_context.options = {"err_detect": "explode"}
-        yield Video(n_frames, *size, fps, container, times, keys[:, 0], keys[:, 1])
+        yield Video(n_frames, *size, fps, n_missing, container, times, keys[:, 0], keys[:, 1])
 
 
 def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times]:
@@ -313,6 +316,22 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     is_timed = container.format.name != "avi" and are_distinct and bool(keys)
     times = np.array(known, dtype=np.int64) if is_timed else None
     return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)
+
+
+def _missing_frames(container: "InputContainer", size: int) -> int:
+    """Number of frames that a file lists beyond its end.
+
+    mp4 and mov list the place of every frame; other formats state at most a number, which is often
+    wrong.
+
+    Args:
+        container: The video.
+        size: Bytes of the file.
+    """
+    if not container.format.name.startswith("mov,"):
+        return 0
+    entries = container.streams.video[0].index_entries
+    return sum(entry.pos >= size and not entry.is_discard for entry in entries)
 
 
 def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:

@@ -43,7 +43,7 @@ def find_videos(
         single: If the boxes are of one procedure, the name of their file, without its ending.
         video_source: A video, or a folder to search instead; each procedure must then have a
             video.
-        faults: Extended by a warning if a video with another name is used.
+        faults: Extended by a warning if a video with another name is used, or is cut short.
 
     Returns:
         Columns of `SCHEMA`, a row for each procedure with a video; `video` is its absolute path.
@@ -87,6 +87,9 @@ def find_videos(
         if matches:
             with open_video(matches[0]) as video:
                 size = (video.width, video.height)
+                if video.n_missing:
+                    kind = "missing frame of a video that is cut short"
+                    faults.warn(kind, str(matches[0]), video.n_missing)
                 rows.append((procedure, str(matches[0]), video.n_frames, video.fps, *size))
         elif video_source is not None:
             raise PolyplinkError(
