@@ -86,6 +86,9 @@ def test_figures_that_cannot_be_measured_have_a_reason() -> None:
     single = named_figures(["ap/FR"], vectors[:8], one_procedure, settings=QUICK)
     assert single["ap/FR"].value is None
     assert "no other to choose a setting on" in single["ap/FR"].why
+    one_polyp = Samples.of(["t0", "t1"], ["v0"] * 2, ["p0"] * 2, np.array([0.0, 0.5]))
+    unclustered = named_figures(["none/FR", "none/FPR"], vectors[:2], one_polyp)
+    assert [figure.value for figure in unclustered.values()] == [2.0, None]  # no pair of polyps
     with pytest.raises(PolyplinkError):
         named_figures(["mAP"], np.zeros((16, 4)), samples, settings=QUICK)
     with pytest.raises(PolyplinkError, match="ap"):

@@ -43,13 +43,13 @@ def test_a_claimed_file_is_waited_for_and_written_once_released(
     assert claim.__enter__()
     pauses = []
 
-    def release(seconds: float) -> None:
-        pauses.append(seconds)
+    def release(_: float) -> None:
+        pauses.append([(tmp_path / name).is_file() for name in "ac"])
         claim.__exit__(None, None, None)
 
     monkeypatch.setattr(time, "sleep", release)
     write_files(tmp_path, ["a", "b", "c"], "x")
-    assert len(pauses) == 1
+    assert pauses == [[True, True]]  # once, after the files that nobody has claimed
     assert [(tmp_path / name).read_text() for name in "abc"] == ["x"] * 3
 
 

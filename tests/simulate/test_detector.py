@@ -68,6 +68,19 @@ def test_recall_equals_that_of_the_preset_and_misses_come_in_runs(name: str) -> 
     assert not boxes.equals(detect_simulated(data, preset, seed=1))
 
 
+def test_small_boxes_and_new_views_are_missed_more_often() -> None:
+    hits = []
+    for seed in range(8):
+        data = annotated_procedures(frames=60)
+        boxes = detect_simulated(data, DETECTORS["gi-genius"], seed)
+        hits.append(boxes.drop_nulls("truth").select("procedure_id", "frame"))
+    procedure, frame = pl.concat(hits)
+    small = procedure.is_in([f"p{k:02d}" for k in range(6)])  # half of the boxes
+    assert small.to_numpy().mean() < 0.4
+    new = frame < 10  # a sixth of the boxes
+    assert new.to_numpy().mean() < 0.8 / 6
+
+
 def test_false_alarms_are_as_frequent_as_published() -> None:
     data = annotated_procedures(procedures=40, frames=5)
     boxes = detect_simulated(data, DETECTORS["gi-genius"], seed=0)
