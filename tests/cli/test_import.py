@@ -48,6 +48,20 @@ def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) 
             import_data("real-colon", tmp_path / "raw", out)
 
 
+def test_boxes_that_doctor_objects_to_are_named_on_import(tmp_path: Path) -> None:
+    boxes, out = tmp_path / "boxes.csv", tmp_path / "out"
+    rows = ["a,0,1,1,9,9", "a,1,60,1,9,9"]
+    boxes.write_text("\n".join(["procedure_id,frame,x,y,w,h", *rows, *rows]))
+    imported = polyplink("import", "csv", boxes, out, "--size", "64x48")
+    assert imported.exit_code == 0, imported.output
+    text = imported.stderr.replace("\n", " ")
+    assert "2 x box that repeats another of its frame, left out (first: boxes.csv, line 4" in text
+    assert "1 x box that reaches beyond the image (first: boxes.csv, line 3)" in text
+    checked = polyplink("doctor", out, "--no-images").stdout
+    assert "box twice" not in checked
+    assert "box over the edge (1)" in checked
+
+
 def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes
+from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes, without_repeated
 from polyplink.data.faults import Faults, Rule, apply_rules, leave_out
 
 WIDTH, HEIGHT, N_FRAMES = 100, 80, 3
@@ -112,9 +112,28 @@ def test_boxes_partly_outside_stay_and_boxes_beyond_the_last_frame_are_left_out(
         "1 x score outside [0, 1], left out (first: partly)",
         "1 x box beyond the last frame of its procedure, left out (first: late (1, 1, 5, 5))",
         "2 x box wholly outside the image, left out (first: right (100, 1, 5, 5))",
+        "1 x box that reaches beyond the image (first: partly)",
     ]
     with pytest.raises(PolyplinkError, match=r"late .*: box beyond the last frame .*; correct the"):
         fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults(strict=True))
+
+
+def test_repeated_boxes_are_left_out() -> None:
+    boxes = boxes_by_sides(
+        ("first", "v", 0, 1, 1, 5, 5, 0.5),
+        ("score", "v", 0, 1, 1, 5, 5, 0.6),
+        ("frame", "v", 1, 1, 1, 5, 5, 0.5),
+        ("again", "v", 0, 1, 1, 5, 5, 0.5),
+        ("thrice", "v", 0, 1, 1, 5, 5, 0.5),
+    )
+    faults = Faults()
+    kept = without_repeated(check_boxes(boxes, faults), faults)
+    assert kept["at"].to_list() == ["first", "score", "frame"]
+    assert faults.lines() == [
+        "2 x box that repeats another of its frame, left out (first: again (1, 1, 5, 5))"
+    ]
+    with pytest.raises(PolyplinkError, match=r"again .*: box that repeats another .*; leave one"):
+        without_repeated(check_boxes(boxes, Faults()), Faults(strict=True))
 
 
 def test_a_frame_s_size_has_priority_over_its_procedure_s() -> None:

@@ -131,6 +131,22 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     return boxes.with_columns(pl.when(in_range).then(pl.col("score")).cast(pl.Float32))
 
 
+def without_repeated(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+    """Leave out boxes that repeat another of their frame, with the same score, polyp and track.
+
+    Args:
+        boxes: From `check_boxes`.
+        faults: Counts what is left out.
+
+    Raises:
+        PolyplinkError: If strict, at the first repeated box.
+    """
+    box = pl.struct("procedure_id", "frame", *_SIDES, "score", "polyp_id", "track")
+    kind = "box that repeats another of its frame"
+    repeated = Rule(kind, "leave one of them", ~box.is_first_distinct())
+    return apply_rules(boxes, [repeated], faults, show=_SIDES)
+
+
 def fit_boxes(
     boxes: pl.DataFrame, procedures: pl.DataFrame, faults: Faults, *, border: Border = "keep"
 ) -> pl.DataFrame:
@@ -140,8 +156,8 @@ def fit_boxes(
         boxes: From `check_boxes`.
         procedures: procedure_id, n_frames, width, height.
         faults: Counts what is left out or clipped.
-        border: Treatment of boxes partly outside the image. "keep": unchanged, `polyplink doctor`
-            reports them; "clip": clipped to [0, width] x [0, height]; "pixels": all edges are
+        border: Treatment of boxes partly outside the image. "keep": unchanged, with a
+            warning; "clip": clipped to [0, width] x [0, height]; "pixels": all edges are
             rounded (half to even) and clamped to [0, width - 1] and [0, height - 1], as in
             REAL-Colon's exporter.
 
@@ -173,9 +189,10 @@ def fit_boxes(
     ]
     boxes = apply_rules(boxes, rules, faults, show=_SIDES)
     edges = [_X, _Y, _RIGHT, _BOTTOM]
-    if border == "clip":
-        kind = "box that reaches beyond the image, clipped to it"
+    if border != "pixels":
+        kind = "box that reaches beyond the image" + ", clipped to it" * (border == "clip")
         faults.warn_rows(kind, boxes.filter(OVER_THE_EDGE))
+    if border == "clip":
         edges = [_clamp(e, size) for e, size in zip(edges, _SIZES, strict=True)]
     elif border == "pixels":
         rounded = (edge.round(mode="half_to_even") for edge in edges)

@@ -9,7 +9,7 @@ import polars as pl
 
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.text import relative_path
-from polyplink.data.boxes import box_table, check_boxes, fit_boxes
+from polyplink.data.boxes import box_table, check_boxes, fit_boxes, without_repeated
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import present, read_each
 from polyplink.data.files.values import LARGEST
@@ -210,7 +210,7 @@ def assemble(
         boxes = boxes.with_columns(file=pl.lit(0), item=pl.int_range(pl.len()))
     boxes = box_table(boxes).with_columns(pl.col("frame") - reading.first)
     all_boxes, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
-    checked = check_boxes(boxes, faults)
+    checked = without_repeated(check_boxes(boxes, faults), faults)
     left_out = next((line for line in faults.lines() if "left out" in line), "it is empty")
     if boxes.height and checked.is_empty():
         raise PolyplinkError(
