@@ -49,6 +49,12 @@ def test_visual_forms_equal_naive_loops() -> None:
     np.testing.assert_allclose(visual(vectors, "sigmoid"), sigmoid, atol=1e-12)
 
 
+def test_equal_pairs_of_rows_have_exactly_equal_cosines() -> None:
+    rows = np.random.default_rng(0).normal(size=(61, 250))
+    C = cosine(np.concatenate([rows, rows[::-1]]))
+    np.testing.assert_array_equal(C[:61, :61], C[61:, 61:][::-1, ::-1])
+
+
 def test_sigmoid_form_gives_one_cluster_or_singletons_for_similar_cosines() -> None:
     """EndoViT's cosines are 0.90 to 0.99; table A.3 of the thesis has one cluster per procedure."""
     rng = np.random.default_rng(0)

@@ -124,6 +124,10 @@ def test_what_the_shipped_weights_say_of_their_fit_is_translated() -> None:
             assert re.findall(r"\d+", translated) == re.findall(r"\d+", stored)
 
 
+def test_numbers_have_the_decimal_sign_of_the_language() -> None:
+    assert [text_of(0.5, language) for language in LANGUAGES] == ["0.5", "0,5", "0,5"]
+
+
 def test_another_language_is_refused_in_one_line() -> None:
     with pytest.raises(PolyplinkError, match="no language 'xx'; choose among en, de, it"):
         Message("live.killed", {"clock": "1:00"}).text("xx")
