@@ -104,6 +104,7 @@ def test_ctrl_c_at_exit_prints_no_traceback() -> None:
         (KeyboardInterrupt(), 130, "interrupted"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npy"), 2, "the disk is full at x.npy"),
         (PermissionError(errno.EACCES, "Permission denied", "y"), 2, "Permission denied at y"),
+        (OSError("of a library"), 2, "polyplink: of a library; check the path"),
         (OSError(errno.ENAMETOOLONG, "File name too long\n", "z" * 3000), 2, "File name too long"),
         (MemoryError(), 2, "not enough memory"),
         (

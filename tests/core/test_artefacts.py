@@ -1,5 +1,6 @@
 """Artefacts are complete or absent, and their keys depend on their inputs."""
 
+import errno
 import itertools
 import json
 from dataclasses import dataclass, field
@@ -154,6 +155,21 @@ def test_errors_name_the_target_and_not_the_hidden_file(tmp_path: Path) -> None:
     with pytest.raises(OSError) as caught, whole_file(tmp_path / "c"):
         raise OSError(28, "No space left on device")
     assert caught.value.filename == str(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("100000 requested and 7664 written"),  # numpy
+        OSError("No space left on device (os error 28)"),  # polars
+        ValueError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_is_recognised_in_errors_of_libraries(error: Exception, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as caught, whole_folder(tmp_path / "a"):
+        raise error
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "a"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_files_change_together_and_a_committed_change_is_finished(

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 import time
@@ -128,6 +129,14 @@ def _remove(path: Path) -> None:
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
+def _is_full(error: Exception) -> bool:
+    """Whether an error of a library, which has no error number, says that the disk is full."""
+    if isinstance(error, PolyplinkError) or getattr(error, "errno", None) is not None:
+        return False
+    # numpy writes fewer items than it was asked to; polars and safetensors quote the system.
+    return re.search(r"^\d+ requested and \d+ written|No space left on", str(error)) is not None
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`; rename it to `path` if the block succeeds.
@@ -139,9 +148,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(path)
-    except OSError as error:
+    except Exception as error:
+        if _is_full(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         # The error of a write names no file, that of a rename the hidden one: name `path`.
-        if error.filename in (None, str(temporary)):
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
             error.filename = str(path)
         raise
     finally:

@@ -64,7 +64,8 @@ def system_error(error: OSError) -> str:
     at_file = f" at {error.filename}" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full{at_file}; free space and run the command again"
-    return f"{error.strerror or error}{at_file}; check the path and its permissions"
+    what = error.strerror or "".join(map(str, error.args[:1])) or type(error).__name__
+    return f"{what}{at_file}; check the path and its permissions"
 
 
 class PolyplinkError(Exception):
