@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from polyplink.associate.links import (
     PENALTY,
     LinkModel,
+    UsualCosines,
     Views,
     cross_probabilities,
     fit_links,
@@ -32,12 +33,20 @@ def procedure(seed: int, n: int = 12) -> tuple[Views, list[str | None]]:
     return Views(vectors, start, start + 1.0), names
 
 
-def test_terms_equal_a_naive_loop() -> None:
+@pytest.mark.parametrize("usual", [None, UsualCosines(0.2, 0.3)])
+def test_terms_equal_a_naive_loop(usual: UsualCosines | None) -> None:
     views, polyps = procedure(0, 7)
-    terms, same = link_terms((views, polyps))
+    terms, same = link_terms((views, polyps), usual)
     unit = views.vectors / np.linalg.norm(views.vectors, axis=1, keepdims=True)
     cosines = unit @ unit.T
-    others = [cosines[i, j] for i in range(7) for j in range(7) if i != j]
+    others = [cosines[i, j] for i in range(7) for j in range(i)]
+    if usual is not None:  # three pairs of the usual mean and standard deviation
+        others = [
+            *others,
+            usual.mean - usual.spread * 1.5**0.5,
+            usual.mean,
+            usual.mean + usual.spread * 1.5**0.5,
+        ]
     expected, labels = [], []
     for i in range(7):
         for j in range(i + 1, 7):
@@ -117,6 +126,39 @@ def test_cross_probabilities_come_from_a_fit_without_the_procedure() -> None:
         assert isinstance(model, LinkModel)
         np.testing.assert_allclose(P, model.probability(procedures[left_out][0]))
     assert cross_probabilities([], []) == []
+
+
+def test_one_polyp_seen_a_few_times_is_linked_and_several_polyps_are_not() -> None:
+    rng = np.random.default_rng(0)
+
+    def views_of(polyps: np.ndarray) -> Views:
+        vectors = np.eye(16)[polyps] + rng.normal(scale=0.1, size=(len(polyps), 16))
+        start = np.cumsum(rng.exponential(9.0, len(polyps)) + 1.0)
+        return Views(vectors, start, start + 1.0)
+
+    every = [rng.integers(0, rng.integers(2, 6), 12) for _ in range(30)]
+    procedures = [(views_of(polyps), [str(polyp) for polyp in polyps]) for polyps in every]
+    usual = UsualCosines.of([views for views, _ in procedures])
+    model = fit_links([link_terms(labelled, usual) for labelled in procedures], usual)
+    assert isinstance(model, LinkModel)
+    for n in (2, 3):
+        one, several = np.zeros(n, dtype=int), np.arange(n)
+        assert model.probability(views_of(one)).min() > 0.5
+        assert model.probability(views_of(several))[np.triu_indices(n, 1)].max() < 0.5
+    assert UsualCosines.of([views_of(np.zeros(1, dtype=int))]) is None
+
+
+def test_usual_cosines_equal_a_naive_mean_over_procedures() -> None:
+    cosines = []
+    for seed in range(4):
+        unit = procedure(seed, 3 + seed)[0].vectors
+        unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+        cosines.append([unit[i] @ unit[j] for i in range(len(unit)) for j in range(i)])
+    mean = np.mean([np.mean(values) for values in cosines])
+    variance = np.mean([np.mean([(value - mean) ** 2 for value in values]) for values in cosines])
+    usual = UsualCosines.of([procedure(seed, 3 + seed)[0] for seed in range(4)])
+    assert usual is not None
+    assert (usual.mean, usual.spread) == pytest.approx((mean, variance**0.5))
 
 
 def test_fit_without_labels_gives_higher_probabilities_to_true_links() -> None:

@@ -9,7 +9,7 @@ with a model fitted on others.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ Frames = npt.NDArray[np.object_]  # for each tracklet, an array of frame numbers
 # the cosine in standard deviations of its procedure.
 GAP_KNOTS, BETWEEN_KNOTS, COSINE_KNOTS = (-1.0, 0.0, 1.0, 2.0), (0.5, 1.2, 2.0), (-0.5, 0.5, 1.2)
 SHORTEST_GAP = 0.04  # seconds: a frame
+USUAL_PAIRS = 3  # weight of the usual cosines beside those of a procedure, in pairs
 PENALTY = 10.0  # on the squared weights of standardised terms
 FOLDS = 20  # at most, in cross-fitting
 # Without labels: initial link probabilities by views in between, rounds, and the price of a polyp
@@ -99,9 +100,54 @@ class Views:
         return max(float(self.end.max() - self.start.min()), 1.0)
 
 
-def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
+@dataclass(frozen=True)
+class UsualCosines:
+    """Cosines of two tracklets of one procedure, over the procedures of a fit.
+
+    The few cosines of a short procedure do not show which of them are high: if all its tracklets
+    show one polyp, all are.
+
+    Attributes:
+        mean: Mean over procedures of their mean cosine.
+        spread: Root of the mean over procedures of their mean squared deviation from `mean`.
+    """
+
+    mean: float
+    spread: float
+
+    @classmethod
+    def of(cls, procedures: Sequence[Views]) -> Self | None:
+        """The cosines of procedures; None if none has two tracklets.
+
+        Raises:
+            PolyplinkError: If a vector is zero or not finite.
+        """
+        several = [views for views in procedures if len(views.start) > 1]
+        cosines = [_of_pairs(cosine(views.vectors)) for views in several]
+        if not cosines:
+            return None
+        mean = float(np.mean([values.mean() for values in cosines]))
+        variance = np.mean([np.square(values - mean).mean() for values in cosines])
+        return cls(mean, float(np.sqrt(variance)))
+
+    def joined(self, cosines: Reals) -> tuple[float, float]:
+        """Mean and standard deviation of cosines (m,) and `USUAL_PAIRS` with the usual ones."""
+        share = cosines.size / (cosines.size + USUAL_PAIRS)
+        mean = share * cosines.mean() + (1 - share) * self.mean
+        usual_variance = self.spread**2 + (self.mean - mean) ** 2
+        variance = share * np.square(cosines - mean).mean() + (1 - share) * usual_variance
+        return float(mean), float(np.sqrt(variance))
+
+
+def _of_pairs(cosines: Reals) -> Reals:
+    """Cosines of the pairs of different tracklets (m,) from the table (n, n)."""
+    return np.asarray(cosines[np.triu(np.ones(cosines.shape, dtype=np.bool_), k=1)])
+
+
+def _terms(views: Views, usual: UsualCosines | None = None) -> Iterator[tuple[str, Reals]]:
     """Yield the terms of the log-odds of a link: name and values (n, n).
 
+    Cosines are standardised by those of the procedure and the usual ones, if these are given.
     Tables are deleted as soon as possible: for 5,000 tracklets, each takes 200 MB.
     """
     n = len(views.start)
@@ -113,12 +159,14 @@ def _terms(views: Views) -> Iterator[tuple[str, Reals]]:
     rank = np.empty((n, n), np.int32)
     np.put_along_axis(rank, order, np.arange(n, dtype=np.int32)[None], axis=1)
     yield "rank of the cosine", (rank + rank.T) / (2.0 * max(n - 1, 1))
-    del order, rank
-    mean, spread = (
-        (cosines[off_diagonal].mean(), cosines[off_diagonal].std()) if n > 2 else (0.0, 0.0)
-    )
+    del order, rank, off_diagonal
+    mean = spread = 0.0
+    if usual is not None and n > 1:
+        mean, spread = usual.joined(_of_pairs(cosines))
+    elif n > 2:
+        mean, spread = _of_pairs(cosines).mean(), _of_pairs(cosines).std()
     standard = (cosines - mean) / spread if spread > 0 else np.zeros((n, n))
-    del cosines, off_diagonal
+    del cosines
     yield "cosine in standard deviations", standard
     for knot in COSINE_KNOTS:
         yield f"cosine in standard deviations above {knot}", np.maximum(standard - knot, 0.0)
@@ -146,6 +194,8 @@ class LinkModel:
         weights: Coefficients of the terms, by name.
         pairs: Number of pairs that it was fitted on.
         positives: Number of these pairs that show one polyp.
+        usual: The usual cosines of the procedures that it was fitted on; None in weights of
+            earlier versions.
     """
 
     __repr__ = brief
@@ -154,6 +204,7 @@ class LinkModel:
     weights: dict[str, float]
     pairs: int
     positives: int
+    usual: UsualCosines | None = None
 
     def probability(self, views: Views) -> Reals:
         """Probability that two tracklets of a procedure show the same polyp.
@@ -165,7 +216,7 @@ class LinkModel:
             PolyplinkError: If a vector is zero or not finite, or the model has other terms.
         """
         odds, unused = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
-        for name, values in _terms(views):
+        for name, values in _terms(views, self.usual):
             PolyplinkError.unless(
                 name in unused, f"the link model has no term {name!r}", "run `polyplink calibrate`"
             )
@@ -184,8 +235,12 @@ LabelledPairs = tuple[Reals, Flags]
 """Pairs of tracklets with known polyps: terms (m, t), and whether a pair shows one polyp (m,)."""
 
 
-def link_terms(procedure: Labelled) -> LabelledPairs:
+def link_terms(procedure: Labelled, usual: UsualCosines | None = None) -> LabelledPairs:
     """The pairs of a procedure on which a model is fitted.
+
+    Args:
+        procedure: The procedure.
+        usual: The usual cosines of the procedures of the fit.
 
     Returns:
         The pairs i < j with known polyps that have no box in the same frame.
@@ -203,7 +258,9 @@ def link_terms(procedure: Labelled) -> LabelledPairs:
     usable = np.triu(np.logical_and.outer(labelled, labelled) & ~views.overlap, k=1)
     names = np.asarray(polyps, dtype=object)
     one_polyp = np.equal.outer(names, names).astype(np.bool_)
-    return np.stack([values[usable] for _, values in _terms(views)], axis=1), one_polyp[usable]
+    return np.stack([values[usable] for _, values in _terms(views, usual)], axis=1), one_polyp[
+        usable
+    ]
 
 
 def logistic(
@@ -248,11 +305,12 @@ def cross_fit(
     return predicted
 
 
-def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:
+def fit_links(pairs: Sequence[LabelledPairs], usual: UsualCosines | None = None) -> LinkModel | str:
     """Fit a model of links; all procedures have equal weight, whatever their size.
 
     Args:
         pairs: Pairs of each procedure, see `link_terms`.
+        usual: The usual cosines that these pairs were made with.
 
     Returns:
         The model; or the reason why none can be fitted: all pairs show one polyp, or none does.
@@ -276,6 +334,7 @@ def fit_links(pairs: Sequence[LabelledPairs]) -> LinkModel | str:
         weights=dict(zip(names, weights.tolist(), strict=True)),
         pairs=int(one_polyp.size),
         positives=int(one_polyp.sum()),
+        usual=usual,
     )
 
 
@@ -286,7 +345,9 @@ def term_names() -> tuple[str, ...]:
 
 
 def cross_probabilities(
-    procedures: Sequence[Labelled], pairs: Sequence[LabelledPairs]
+    procedures: Sequence[Labelled],
+    pairs: Sequence[LabelledPairs],
+    usual: UsualCosines | None = None,
 ) -> list[Reals] | str:
     """Link probabilities (n, n) of each procedure by a model fitted on other procedures.
 
@@ -295,6 +356,7 @@ def cross_probabilities(
     Args:
         procedures: The procedures.
         pairs: Their pairs, from `link_terms`.
+        usual: The usual cosines that these pairs were made with.
 
     Returns:
         The probabilities of each procedure; or the reason why no model can be fitted.
@@ -308,7 +370,7 @@ def cross_probabilities(
         training = [
             labelled for labelled, number in zip(pairs, fold, strict=True) if number != left_out
         ]
-        model = fit_links(training)
+        model = fit_links(training, usual)
         if isinstance(model, str):
             return model
         models.append(model)

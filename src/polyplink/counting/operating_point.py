@@ -16,6 +16,7 @@ from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.grid_search import PRICES
 from polyplink.associate.identities import Calibration, OperatingPoint, untuned
 from polyplink.associate.links import (
+    UsualCosines,
     cross_probabilities,
     fit_links,
     fit_unlabelled,
@@ -73,8 +74,10 @@ def find_operating_point(
 
     # Link probabilities of each procedure, by a model fitted on the others.
     views_and_polyps = [(procedure.views, procedure.polyps) for procedure in labelled]
-    pairs = [link_terms(each) for each in views_and_polyps]
-    crossed, model = cross_probabilities(views_and_polyps, pairs), fit_links(pairs)
+    usual = UsualCosines.of([views for views, _ in views_and_polyps])
+    pairs = [link_terms(each, usual) for each in views_and_polyps]
+    crossed = cross_probabilities(views_and_polyps, pairs, usual)
+    model = fit_links(pairs, usual)
     if isinstance(crossed, str) or isinstance(model, str):
         return untuned(str(model if isinstance(model, str) else crossed))
 

@@ -13,7 +13,13 @@ import polars as pl
 
 from polyplink.associate.clusterers import Setting
 from polyplink.associate.grid_search import Clusterings, Grid, paper_grid, search
-from polyplink.associate.links import Views, cross_probabilities, fit_links, link_terms
+from polyplink.associate.links import (
+    UsualCosines,
+    Views,
+    cross_probabilities,
+    fit_links,
+    link_terms,
+)
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.text import brief
@@ -436,11 +442,10 @@ def _links(
         views = Views(vectors[tracklets], *samples.moments[tracklets].T, frames=frames)
         views_of[procedure] = (views, polyps)
     fitted_on = [name for name in views_of if not settings.chosen_on or name in settings.chosen_on]
-    pairs = [link_terms(views_of[name]) for name in fitted_on]
-    crossed, model = (
-        cross_probabilities([views_of[name] for name in fitted_on], pairs),
-        fit_links(pairs),
-    )
+    procedures = [views_of[name] for name in fitted_on]
+    usual = UsualCosines.of([views for views, _ in procedures])
+    pairs = [link_terms(procedure, usual) for procedure in procedures]
+    crossed, model = cross_probabilities(procedures, pairs, usual), fit_links(pairs, usual)
     if isinstance(crossed, str) or isinstance(model, str):
         return {}, str(model if isinstance(model, str) else crossed)
     left_out = dict(zip(fitted_on, crossed, strict=True))
