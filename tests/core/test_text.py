@@ -1,25 +1,44 @@
 """Text from data in file names, messages, tables and XML."""
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import LONGEST_PART, PolyplinkError, one_line, visible
-from polyplink.core.text import LONGEST_FILE_NAME, csv_cell, file_name, xml_text
+from polyplink.core.text import LONGEST_FILE_NAME, csv_cell, file_name, readable_path, xml_text
 
 INVALID = ["", ".", "..", "a/../../b", "/etc/passwd", "nul\0", "\x1b[2J", "é" * 300, "\udcff"]
 NAMES = st.text() | st.sampled_from([*INVALID, "aux.txt", "a.", "b ", "%2E."])
 
 
+def readable_name(name: str) -> str:
+    return readable_path(Path("no such folder"), name).name
+
+
+@pytest.mark.parametrize("convert", [file_name, readable_name])
 @given(NAMES, NAMES)
-def test_file_names_are_safe_and_unique_to_their_name(name: str, other: str) -> None:
-    safe = file_name(name)
+def test_file_names_are_safe_and_unique_to_their_name(
+    convert: Callable[[str], str], name: str, other: str
+) -> None:
+    safe = convert(name)
     assert safe not in ("", ".", "..")
     assert not {*'/\\\0:<>"|?*'} & set(safe)  # Windows refuses these, and trailing dots and spaces
     assert not re.search(r"[. ]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)", safe, re.IGNORECASE)
     assert len(safe.encode()) <= LONGEST_FILE_NAME
-    assert (safe == file_name(other)) == (name == other)
+    assert (safe == convert(other)) == (name == other)
+
+
+def test_readable_names_keep_letters_and_the_files_of_earlier_versions(tmp_path: Path) -> None:
+    assert readable_name("fall 01 Müller") == "fall 01 Müller"
+    assert readable_name("症例 é\u0301") == "症例 é\u0301"
+    assert readable_name("ä/../\u200bb") == "ä%2F..%2F%E2%80%8Bb"
+    earlier = tmp_path / f"{file_name('Ä')}.txt"
+    assert readable_path(tmp_path, "Ä", ".txt") == tmp_path / "Ä.txt"
+    earlier.touch()
+    assert readable_path(tmp_path, "Ä", ".txt") == earlier
 
 
 @pytest.mark.parametrize("name", [*INVALID, ".hidden", "a\\b", "x" * 200])

@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import os
 import re
+import unicodedata
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,50 @@ def file_name(name: str, *, exact: bool = False) -> str:
             "with a dot",
         )
         return name
-    quoted = quote(name, safe=" ,()+=@", errors="surrogatepass")
+    return _shortened(name, _quoted(name))
+
+
+def readable_path(folder: Path, name: str, ending: str = "") -> Path:
+    """The path of an output named after data: as `file_name`, but letters of any script stay.
+
+    An output of an earlier version, whose name has only ASCII letters, keeps its path.
+
+    Args:
+        folder: The folder of the output.
+        name: The name of a procedure or recording.
+        ending: Appended to the name.
+
+    Example:
+        >>> readable_path(Path("run"), "Fall Ä 2: Müller").name
+        'Fall Ä 2%3A Müller'
+    """
+    plain = file_name(name)
+    earlier = folder / f"{plain}{ending}"
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:  # the system cannot hold it
+        return earlier
+    letters = (c if not c.isascii() and _is_letter(c) else _quoted(c) for c in name)
+    return earlier if earlier.exists() else folder / f"{_shortened(name, ''.join(letters))}{ending}"
+
+
+def _is_letter(character: str) -> bool:
+    """Whether a character is a letter, an accent or a digit."""
+    category = unicodedata.category(character)
+    return category[0] in "LM" or category == "Nd"
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe=" ,()+=@", errors="surrogatepass")
+
+
+def _shortened(name: str, quoted: str) -> str:
+    """A quoted name without reserved ends, shortened if it is too long."""
     quoted = _ENDS.sub(lambda end: f"%{ord(end[0][0]):02X}{end[0][1:]}", quoted) or "%"
-    if len(quoted) > LONGEST_FILE_NAME:
+    if len(quoted.encode()) > LONGEST_FILE_NAME:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-        return f"{quoted[: LONGEST_FILE_NAME - 1 - _DIGITS]}~{digest}"
+        start = quoted.encode()[: LONGEST_FILE_NAME - 1 - _DIGITS].decode(errors="ignore")
+        return f"{start}~{digest}"
     return quoted
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
-from polyplink.core.text import file_name, relative_path
+from polyplink.core.text import readable_path, relative_path
 from polyplink.counting.corrections import LOG, read_corrections, review_messages
 from polyplink.counting.link import (
     LinkedPart,
@@ -322,5 +322,5 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
                 *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
             )
             text = lines.write_csv(include_header=False)
-            write_text(home / f"{file_name(str(name))}.txt", text)
+            write_text(readable_path(home, str(name), ".txt"), text)
     return folder

@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, StageProgress, counter, silent_stage
-from polyplink.core.text import file_name, many
+from polyplink.core.text import many, readable_path
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
 from polyplink.data.files.images import Picture, planes_of
 from polyplink.data.files.video import open_video, split_frame_name
@@ -270,7 +270,7 @@ def draw_videos(
         images = dict(with_image.select("frame", "image").iter_rows())
         procedure_boxes = boxes.filter(procedure_id=name)
         drawing = Drawing.of(procedure_boxes, row["fps"] or USUAL_FPS, n_frames)
-        path = out / f"{file_name(name)}.mp4"
+        path = readable_path(out, name, ".mp4")
         pictures = _pictures(folder / row["source"], images, n_frames)
         try:
             draw_video(path, pictures, drawing, counter(progress, f"video {name}"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import file_name
+from polyplink.core.text import readable_path
 
 SOURCE = "source"  # key in the settings of run.json: the recording or data that was counted
 BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
@@ -36,7 +36,7 @@ def output_folder(out: str | Path | None, command: str, source: str | Path) -> P
     name = path.name if path.is_dir() else path.stem
     if "://" in str(source):  # an address
         name = re.sub(r"[^\w.]+", "-", str(source).partition("://")[2])
-    return Path(command) / file_name(name.strip("-") or "all")
+    return readable_path(Path(command), name.strip("-") or "all")
 
 
 def protect_other_counts(
