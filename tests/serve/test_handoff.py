@@ -29,7 +29,7 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     review = TypeAdapter(Review).validate_json((out / "review.json").read_text())
     assert review.procedures == reviewed(desk).procedures
     first = review.procedures[0]
-    assert (first.polyps, first.done, first.corrections) == (1, True, 3)
+    assert (first.polyps, first.done, first.corrections) == (1, True, 2)
     assert first.reviewers == ("Dr. Rossi",)
     assert len(first.not_polyps) == 1
     assert [len(polyp.views) for polyp in first.reviewed_polyps] == [5]

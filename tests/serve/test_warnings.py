@@ -5,12 +5,13 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import polyplink
 from polyplink.core.artefacts import to_plain
-from polyplink.core.messages import LANGUAGES, Message, catalogue
+from polyplink.core.messages import LANGUAGES, Language, Message, catalogue
 from polyplink.report.page import render, render_fragment
 from polyplink.report.records import Report
 from polyplink.serve.desk import Desk
@@ -110,6 +111,61 @@ def test_a_hand_off_is_called_reviewed_only_after_all_questions(
     assert f"Geprüfte Fragen: {answered} von {answered}." in after
     assert "<h1>Geprüfte Polypenzählung</h1>" in after
     assert (record()["reviewed"], record()["answered"]) == (True, answered)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_interval_is_not_claimed_for_a_corrected_count(
+    folder_with_warnings: tuple[Path, list[Message]], language: Language
+) -> None:
+    folder, _ = folder_with_warnings
+    path = folder / "count.json"
+    summary = json.loads(path.read_text())
+    summary["cover"]["gap"] = ""
+    summary["operating_point"] |= {"spread": 3.0, "margin": 1, "ask_below": None}
+    for procedure in summary["procedures"]:
+        procedure |= {"low": procedure["polyps"] - 1, "high": procedure["polyps"] + 1}
+    path.write_text(json.dumps(summary))
+    desk = Desk(folder)
+    basis = desk.overview()["basis"][language][0]
+    corrected = catalogue(language)["interval.corrected"]
+
+    def handed_off() -> tuple[dict[str, Any], str]:
+        hand_off(desk, language)
+        page = html.unescape((folder / "reviewed" / "report.html").read_text())
+        return json.loads((folder / "reviewed" / "review.json").read_text()), page
+
+    # An answer that decides nothing leaves the count, and its interval, as they are.
+    a, b = desk.procedure(0)["groups"][0]["rows"][:2]
+    unsure = desk.correct(0, {"kind": "unsure", "a": a, "b": b})
+    assert (unsure["low"] is None, unsure["corrected"], unsure["corrections"]) == (False, False, 1)
+    review, page = handed_off()
+    assert review["basis"] == basis
+    assert basis in page
+    assert corrected not in page
+
+    after = desk.correct(0, {"kind": "not_polyp", "rows": [a]})
+    assert (after["low"], after["high"], after["corrected"]) == (None, None, True)
+    review, page = handed_off()
+    assert [one["low"] is None for one in review["procedures"]] == [True] + 4 * [False]
+    assert [one["corrected"] for one in review["procedures"]] == [True] + 4 * [False]
+    assert page.count(corrected) == 1
+    assert json.loads(path.read_text())["procedures"] == summary["procedures"]
+
+    # Nothing says what intervals hold when no procedure has one. All state one number.
+    for index in range(1, 5):
+        desk.correct(index, {"kind": "not_polyp", "rows": list(range(6))})
+        desk.correct(index, {"kind": "done"})
+    review, page = handed_off()
+    assert review["basis"] is None
+    assert basis not in page
+    assert page.count(corrected) == 5
+    numbers = [one["corrections"] for one in review["procedures"]]
+    assert numbers == [one["corrections"] for one in desk.overview()["procedures"]]
+    assert (
+        numbers == [desk.procedure(index)["corrections"] for index in range(5)] == [2, 1, 1, 1, 1]
+    )
+    undone = desk.correct(0, {"kind": "undo", "of": desk.procedure(0)["undo"]})
+    assert (undone["low"] is None, undone["corrected"], undone["corrections"]) == (False, False, 1)
 
 
 def test_a_count_of_an_earlier_version_opens_without_an_interval(

@@ -63,6 +63,6 @@ def review(
             webbrowser.open(address)
 
     serve(desk, port=port, ready=ready)
-    answers = len(desk.log())
+    answers = sum(procedure["corrections"] for procedure in desk.overview()["procedures"])
     facts = {"folder": str(desk.out), "questions": questions, "corrections": answers}
     return Result(desk.out, facts, [f"{answers} corrections in {desk.out}"])

@@ -310,15 +310,16 @@ def review_messages(
     return [note] if kept else [], [warning] if outdated else []
 
 
-def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
-    """Answers to questions that apply: neither undone nor contradicted by later ones."""
+def applying(log: Sequence[Correction], decided: Decided) -> list[Correction]:
+    """Answers about views that apply: neither undone nor contradicted by later ones."""
     withdrawn = decided.undone | decided.set_aside.keys()
-    kinds = ("same", "different", "unsure")
-    return [
-        correction
-        for correction in log
-        if correction.kind in kinds and correction.id not in withdrawn
-    ]
+    others = ("undo", "redo", "done", "reopen")
+    return [one for one in log if one.kind not in others and one.id not in withdrawn]
+
+
+def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
+    """Answers to questions that apply."""
+    return [one for one in applying(log, decided) if one.kind in ("same", "different", "unsure")]
 
 
 def _replayed(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:

@@ -173,8 +173,9 @@ class Count:
 
     @property
     def basis(self) -> Message | None:
-        """The data of the intervals' calibration, as a message; None without intervals."""
-        return None if self.cover is None else self.cover.basis
+        """The data of the intervals' calibration, as a message; None if no procedure has one."""
+        intervals = any(procedure.low is not None for procedure in self.procedures)
+        return self.cover.basis if self.cover is not None and intervals else None
 
     @property
     def questions(self) -> int:

@@ -234,6 +234,8 @@ def _recorded(
 
         against_truth = compare_with_truth(truth, boxes, prepared)
     procedures = counted_procedures(part)
+    if part.cover.has_intervals and not all(procedure.polyps for procedure in procedures):
+        notes.append(Message("notes.zero"))
     count = Count(
         weights=encoded.first.key,
         crops=prepared.key,

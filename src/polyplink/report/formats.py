@@ -155,10 +155,10 @@ class Texts:
             else f"{polyps}"
         )
 
-    def interval(self, low: int | None, high: int | None) -> str:
+    def interval(self, low: int | None, high: int | None, polyps: int | None = None) -> str:
         """The 90 % interval of a count, as a phrase."""
         if low is None:
-            return self("interval.none")
+            return self("interval.none" if polyps != 0 else "interval.zero")
         return self("interval.same" if low == high else "interval", low=low, high=high)
 
     def reading(self, reading: Reading) -> str:

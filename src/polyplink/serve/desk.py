@@ -28,6 +28,7 @@ from polyplink.counting.corrections import (
     Decided,
     answers,
     append_correction,
+    applying,
     check_text,
     counted_folder,
     cuts,
@@ -76,6 +77,11 @@ class Solved(NamedTuple):
     views: Views | None
     identities: Identities | None
     polyps: list[int | None]
+
+    @property
+    def corrected(self) -> bool:
+        """Whether a person decided part of this count, so that its interval does not apply."""
+        return any(one.kind != "unsure" for one in applying(self.log, self.decided))
 
 
 class Desk:
@@ -346,7 +352,8 @@ class Desk:
                     "alarms": solved.table.height - len(solved.counted),
                     "questions": sum(doubt.close for doubt in doubts),
                     "answered": len(answers(solved.log, solved.decided)),
-                    "corrections": len(solved.log),
+                    "corrections": len(applying(solved.log, solved.decided)),
+                    "corrected": solved.corrected,
                     "conflicts": len(solved.decided.set_aside),
                     "duration_s": self._duration(name),
                     "done": solved.decided.done,
@@ -385,6 +392,8 @@ class Desk:
             "polyps": polyps,
             "low": low,
             "high": high,
+            "corrections": len(applying(solved.log, solved.decided)),
+            "corrected": solved.corrected,
             "done": solved.decided.done,
             "outdated": solved.outdated,
             "groups": self._groups(solved, tracklets, polyps),
@@ -571,11 +580,16 @@ class Desk:
 
 
 def _counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
-    """Low and high end of the interval, count, and doubts of a procedure."""
+    """Low and high end of the interval, count, and doubts of a procedure.
+
+    The interval is that of the automatic count: it says nothing about a count that a person made.
+    """
     identities = solved.identities
     if identities is None:
         return None, None, 0, []
-    low, high = identities.interval or (None, None)
+    low, high = None, None
+    if identities.interval is not None and not solved.corrected:
+        low, high = identities.interval
     return low, high, len(identities.names), identities.doubts
 
 

@@ -83,7 +83,8 @@ class ReviewedProcedure:
         questions: Number of questions, including answered ones.
         answered: Number of answered questions.
         reviewers: Names of the reviewers who corrected the procedure.
-        corrections: Number of answers that apply.
+        corrections: Number of answers about views that apply.
+        corrected: Whether such answers decide part of this count; it then has no interval.
         contradictions: Number of answers that are set aside because later ones contradict them.
         polyps_before: Number of polyps before the review.
         polyps: Number of polyps after the review.
@@ -103,6 +104,7 @@ class ReviewedProcedure:
     answered: int
     reviewers: tuple[str, ...]
     corrections: int
+    corrected: bool
     contradictions: int
     polyps_before: int
     polyps: int
@@ -129,9 +131,10 @@ class Review:
         questions: Number of questions in all procedures, including answered ones.
         answered: Number of answered questions.
         warnings: Reasons to doubt the count, in the language of the hand-off.
-        basis: A sentence on the data on which the 90 % intervals were calibrated; None without
-            intervals.
-        cover: The content of `basis` as a record; None for counts of earlier versions.
+        basis: A sentence on the data on which the 90 % intervals were calibrated; None if no
+            procedure has an interval.
+        cover: Whether the count has intervals, before its correction, and the data of their
+            calibration; None for counts of earlier versions.
         procedures: The procedures.
     """
 
@@ -166,6 +169,7 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
         _reviewed_procedure(row, desk.procedure(row["index"]), before.polyps)
         for row, before in zip(overview["procedures"], desk.count.procedures, strict=True)
     ]
+    intervals = any(procedure.low is not None for procedure in procedures)
     return Review(
         FORMAT,
         __version__,
@@ -182,7 +186,7 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
             *overview["warnings"][language],
             *(message.text(language) for message in outdated_messages(overview)),
         ),
-        next(iter(overview["basis"][language]), None),
+        next(iter(overview["basis"][language]), None) if intervals else None,
         desk.count.cover,
         tuple(procedures),
     )
@@ -236,7 +240,8 @@ def _reviewed_procedure(
         row["questions"] + row["answered"],
         row["answered"],
         tuple(sorted({correction["reviewer"] for correction in active} - {""})),
-        sum(not correction["set_aside"] for correction in active),
+        state["corrections"],
+        state["corrected"],
         len(state["conflicts"]),
         polyps_before,
         state["polyps"],

@@ -87,8 +87,9 @@ function render(state) {
         h("span", { class: "unit" }, count("polyps", shown.count))),
       h("span", { class: "clock" }, t("live.time", { clock: clock(state.time) })),
     ),
-    h("p", { class: "range" }, shown.count > 0 && interval(shown)),
-    lines(state.basis).map((line) => h("p", { class: "small soft" }, line)),
+    h("p", { class: "range" }, (shown.count > 0 || state.finished) && interval({ ...shown, polyps: shown.count })),
+    shown.low !== null
+      && lines(state.basis).map((line) => h("p", { class: "small soft" }, line)),
     state.finished
       ? [!shown.count && h("p", { class: "news" }, t("polyp.none")), finished(state.finished)]
       : [state.open.length > 0 && h("p", { class: "news" }, t("live.open")),

@@ -151,7 +151,7 @@ function procedureRow(one) {
   return h("tr", { "data-key": `procedure-${one.index}`, class: state },
     h("th", { scope: "row" }, h("a", { href: `#/${one.index}`, id: `open-${one.index}` }, one.id)),
     cell("polyps", h("b", {}, number(one.polyps))),
-    cell("interval", one.low === null ? "–" : one.low === one.high ? number(one.low)
+    cell("interval", one.corrected ? t("handoff.corrected") : one.low === null ? "–" : one.low === one.high ? number(one.low)
       : t("interval.short", { low: number(one.low), high: number(one.high) })),
     cell("questions", number(one.questions)),
     cell("corrections", number(one.corrections),
@@ -237,9 +237,9 @@ function hero(state) {
       h("h1", { id: "count" },
         h("span", { class: "figure", "data-key": "figure" }, number(procedure.polyps)), " ",
         h("span", { class: "unit" }, count("polyps", procedure.polyps))),
-      h("p", { class: "interval" },
-        procedure.tracklets.length ? interval(procedure) : t("polyp.none")),
-      basis(overview),
+      h("p", { class: "interval" }, interval(procedure)),
+      procedure.polyps === 0 && h("p", {}, t("polyp.none")),
+      procedure.low !== null && basis(overview),
       h("p", { class: "facts" },
         h("span", {}, t("procedure", { id: procedure.id })),
         h("span", {}, t("length", { time: clock(procedure.duration_s) })),
@@ -538,7 +538,7 @@ export function correctionText(procedure, entry) {
 function log(procedure) {
   const entries = procedure.log.filter((entry) => !["undo", "redo"].includes(entry.kind)).reverse();
   return h("details", { class: "log" },
-    h("summary", {}, t("log"), h("span", { class: "soft" }, ` (${entries.length})`)),
+    h("summary", {}, t("log"), h("span", { class: "soft" }, ` (${procedure.corrections})`)),
     entries.length === 0 && h("p", { class: "soft" }, t("log.empty")),
     h("ol", { reversed: true }, entries.map((entry) =>
       h("li", { "data-key": `log-${entry.id}`, class: entry.undone ? "undone" : "" },
@@ -563,9 +563,9 @@ function researcher({ procedure, researcher: open }) {
   return h("details", { class: "researcher", id: "researcher" },
     h("summary", {}, t("researcher")),
     open && h("p", { class: "soft" },
-      procedure.fps && `${t("researcher.fps", {
+      procedure.fps && t("researcher.fps", {
         frames: number(procedure.n_frames), fps: number(procedure.fps, 2),
-      })} · `, t("researcher.corrections", { n: procedure.log.length })),
+      })),
     open && h("div", {
       class: "scroll", tabindex: 0, role: "region", "aria-label": t("researcher"),
     },

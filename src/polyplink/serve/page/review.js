@@ -80,9 +80,9 @@ function take(procedure) {
     overview.done += Number(procedure.done) - Number(row.done);
     Object.assign(row, {
       polyps: procedure.polyps, low: procedure.low, high: procedure.high, done: procedure.done,
-      outdated: procedure.outdated,
+      outdated: procedure.outdated, corrected: procedure.corrected,
       questions: procedure.questions.filter((one) => one.close).length,
-      conflicts: procedure.conflicts.length, corrections: procedure.log.length,
+      conflicts: procedure.conflicts.length, corrections: procedure.corrections,
     });
     overview.version = Math.max(overview.version, procedure.version);
   }

@@ -64,7 +64,8 @@ export const moment = (iso) =>
   format("DateTimeFormat", { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 
 /** The interval of a count, as a phrase. */
-export function interval({ low, high }) {
-  if (low === null || high === null) return t("interval.none");
+export function interval({ low, high, polyps, corrected }) {
+  if (corrected) return t("interval.corrected");
+  if (low === null || high === null) return t(polyps === 0 ? "interval.zero" : "interval.none");
   return t(low === high ? "interval.same" : "interval", { low: number(low), high: number(high) });
 }
