@@ -117,6 +117,7 @@ def test_what_the_shipped_weights_say_of_their_fit_is_translated() -> None:
     record = read_record(weights_path(Path(ENCODER)))
     point = from_record(record.operating)
     assert point.alarms is not None
+    assert point.alarms.origin.startswith("fitted on 5 groups of still images; cross-fitted")
     for language in LANGUAGES[1:]:
         for stored in (point.origin, point.alarms.origin):
             translated = text_of(stored, language)

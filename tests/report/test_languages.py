@@ -13,7 +13,7 @@ from polyplink import __version__
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
 from polyplink.associate.identities import Doubt, OperatingPoint
 from polyplink.associate.probes import Reading
-from polyplink.core.messages import Message
+from polyplink.core.messages import Message, text_of
 from polyplink.report.contents import named_stages, shown_setting
 from polyplink.report.page import MOST_VIEWS, render, render_fragment
 from polyplink.report.records import Procedure, Report, Tracklet
@@ -203,3 +203,32 @@ def test_numbers_have_the_decimal_sign_of_the_language() -> None:
     }
     for part in ("etwa 5,2 mm (3,1 bis 8,7)", "<td>0,250</td>", "<td>1,5 s</td>", ">1,00</text>"):
         assert part in text, part
+
+
+@pytest.mark.parametrize(
+    ("spread", "margin", "lone", "english", "german"),
+    [
+        (1.0, 1, 1, "the count; plus and minus 1 polyp", "die Zahl; plus und minus 1 Polyp"),
+        (
+            2.5,
+            0,
+            0,
+            "the counts while that price varies by a factor of up to 2.5",
+            "die Zahlen, wenn dieser Preis um einen Faktor bis 2,5 variiert",
+        ),
+        (
+            1.0,
+            0,
+            1,
+            "the count; a single number plus and minus 1 polyp",
+            "die Zahl; eine einzelne Zahl plus und minus 1 Polyp",
+        ),
+    ],
+)
+def test_the_report_says_how_an_interval_is_made(
+    spread: float, margin: int, lone: int, english: str, german: str
+) -> None:
+    point = OperatingPoint(LearnedLinks(0.1), None, "", spread=spread, margin=margin, lone=lone)
+    facts = {text_of(name): value for name, value in shown_setting(point)}
+    assert text_of(facts["90 % interval"]) == english
+    assert text_of(facts["90 % interval"], "de") == german

@@ -31,6 +31,7 @@ def pixels(jpeg: bytes) -> np.ndarray:
 
 def test_a_desk_without_corrections_shows_the_count(desk: Desk, counted_folder: Path) -> None:
     summary = json.loads((counted_folder / "count" / "count.json").read_text())
+    times = pl.read_csv(counted_folder / "count" / "views.csv")
     overview = desk.overview()
     for procedure, counted_procedure in zip(
         overview["procedures"], summary["procedures"], strict=True
@@ -46,6 +47,9 @@ def test_a_desk_without_corrections_shows_the_count(desk: Desk, counted_folder: 
             for t in group["tracklets"]
         }
         assert len(view["questions"]) >= procedure["questions"]
+        rows = times.filter(procedure=view["id"]).select("tracklet", "start_s", "end_s").rows()
+        shown = [(one["id"], one["start_s"], one["end_s"]) for one in view["tracklets"]]
+        assert sorted(shown) == sorted(rows)
         json.dumps(view)
 
 

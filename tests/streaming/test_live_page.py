@@ -235,6 +235,11 @@ def test_the_page_shows_the_newest_view_and_in_the_end_only_the_final_count(
         sync_api.expect(main.get_by_text("frühere")).to_have_text(
             "2 frühere Ansichten, bisher von Polyp 3, gehören zu Polyp 2."
         )
+        maybe = view | {"probability": 0.22, "seen_before": None, "certain": False, "new": True}
+        served.state = json.dumps(state | {"card": maybe}).encode()
+        title = "Polyp 2: als neu gezählt, vielleicht aber schon gesehen"
+        sync_api.expect(said).to_have_text(f"{title}. 2 Polypen.")
+        sync_api.expect(main).to_contain_text("Konfidenz, dass er noch nicht gesehen wurde: 22 %")
         finished = {"count": 4, "low": None, "high": None, "review": "http://127.0.0.1:1/"}
         served.state = json.dumps(state | {"finished": finished}).encode()
         sync_api.expect(said).to_contain_text("zu Ende")

@@ -7,7 +7,12 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.associate.alarms import fit_alarms, tracklet_features
-from polyplink.associate.identities import OperatingPoint, from_record, untuned
+from polyplink.associate.identities import (
+    OperatingPoint,
+    from_record,
+    untuned,
+    with_named_stills,
+)
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
@@ -168,7 +173,8 @@ def fit_point(
     if fitted.links is None:
         here = Message("origin.here", {"why": fitted.origin})
         return replace(point, origin=f"{point.origin}; {here}"), warnings
-    return replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma), warnings
+    fitted = replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma)
+    return with_named_stills(fitted), warnings
 
 
 def fit_probes(

@@ -161,7 +161,7 @@ def shown_setting(
                 (Message("fact.chosen"), [Message(f"purpose.{name}") for name in purposes])
             )
         if point.spread is not None:
-            facts.append((Message("fact.spread"), round(point.spread, 2)))
+            facts.append((Message("fact.spread"), _interval_rule(point.spread, point)))
     else:
         facts = [
             (Message("fact.method"), Message("method.temporal")),
@@ -176,6 +176,20 @@ def shown_setting(
     if point.probes:
         facts.append((Message("fact.probes"), [Message.of(probe.origin) for probe in point.probes]))
     return tuple(facts)
+
+
+def _interval_rule(spread: float, point: OperatingPoint) -> list[Message]:
+    """How the interval of a count is made, see `OperatingPoint.widened`."""
+    rule = [
+        Message("spread.factor", {"factor": round(spread, 2)})
+        if spread > 1
+        else Message("spread.count")
+    ]
+    if point.margin:
+        rule.append(Message("spread.margin", {"n": point.margin}))
+    elif point.lone:
+        rule.append(Message("spread.lone", {"n": point.lone}))
+    return rule
 
 
 def _procedure(

@@ -267,6 +267,11 @@ class Desk:
         rate = self._rate(name)
         return table["first_frame"].to_numpy() / rate, table["last_frame"].to_numpy() / rate
 
+    def _in_view(self, name: str, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Start and end of tracklets in seconds, with the time of their last frame."""
+        start, last = self._seconds(name, table)
+        return start, last + 1 / self._rate(name)
+
     def correct(
         self, index: int, correction: Mapping[str, Any], reviewer: str | None = None
     ) -> dict[str, Any]:
@@ -440,7 +445,7 @@ class Desk:
 
     def _tracklets(self, solved: Solved, name: str) -> list[dict[str, Any]]:
         """The tracklets of a procedure for the page; `area` is that of the largest box, pixels."""
-        start, end = self._seconds(name, solved.table)
+        start, end = self._in_view(name, solved.table)
         stride = self.prepared.settings.stride
         scores: list[float | None] = [None] * solved.table.height
         if solved.identities is not None:
@@ -537,7 +542,7 @@ class Desk:
             other_index = place_of[names[place]]
             solved = self.solve(other_index)
             other_row = int((solved.table["place"] == place).arg_max() or 0)
-            start, end = self._seconds(names[place], solved.table)
+            start, end = self._in_view(names[place], solved.table)
             entries.append(
                 {
                     "index": other_index,

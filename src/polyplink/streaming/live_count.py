@@ -354,6 +354,7 @@ class LiveCount:
             number=numbers[decision.polyp],
             probability=round(decision.probability, 4),
             certain=certain,
+            new=decision.earlier is None,
             seen_before=earlier,
         )
         for revision in decision.revisions:

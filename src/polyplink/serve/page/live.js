@@ -17,7 +17,7 @@ function card({ card: view }) {
   if (!view) return h("p", { class: "news" }, t("live.waiting"));
   const earlier = view.seen_before;
   const title = !view.certain
-    ? t("live.unlike", { polyp: view.number })
+    ? t(view.new ? "live.maybe_new" : "live.unlike", { polyp: view.number })
     : earlier
       ? t("live.again", { polyp: view.number, clock: earlier.clock })
       : t("live.new", { polyp: view.number });
@@ -26,7 +26,7 @@ function card({ card: view }) {
     { class: earlier ? "view again" : "view", "data-key": `view-${view.tracklet}` },
     h("h2", {}, title),
     view.probability < 1 // the first view has no earlier one to compare with
-      && h("p", { class: "soft" }, t(view.certain && !earlier ? "live.sure_new" : "live.sure",
+      && h("p", { class: "soft" }, t(view.new ? "live.sure_new" : "live.sure",
         { polyp: view.number, share: share(view.probability) })),
     h(
       "div",
