@@ -109,7 +109,7 @@ def test_boxes_partly_outside_stay_and_boxes_beyond_the_last_frame_are_left_out(
     fitted = fit_boxes(check_boxes(boxes, faults), PROCEDURES, faults)
     assert fitted.select("at", "x", "score").rows() == [("in", 1, None), ("partly", -4, None)]
     assert faults.lines() == [
-        "1 x score outside [0, 1], left out (first: partly)",
+        "1 x box with a score outside [0, 1], kept without it, as an annotated box (first: partly)",
         "1 x box beyond the last frame of its procedure, left out (first: late (1, 1, 5, 5))",
         "2 x box wholly outside the image, left out (first: right (100, 1, 5, 5))",
         "1 x box that reaches beyond the image (first: partly)",

@@ -125,9 +125,9 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     in_range = pl.col("score").is_between(0, 1)  # null where there is no score
     out_of_range = boxes.filter(~in_range)
     if out_of_range.height:
-        kind = "score outside [0, 1]"
+        kind, effect = "box with a score outside [0, 1]", "kept without it, as an annotated box"
         hint = "scale the scores to [0, 1]"
-        faults.fault(kind, out_of_range["at"][0], hint, out_of_range.height)
+        faults.fault(kind, out_of_range["at"][0], hint, out_of_range.height, effect=effect)
     return boxes.with_columns(pl.when(in_range).then(pl.col("score")).cast(pl.Float32))
 
 

@@ -43,21 +43,24 @@ class Faults:
     strict: bool = False
     counts: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def fault(self, kind: str, name: str, hint: str, count: int = 1) -> None:
-        """Count something that makes a box or frame unusable.
+    def fault(
+        self, kind: str, name: str, hint: str, count: int = 1, *, effect: str = "left out"
+    ) -> None:
+        """Count something that makes a box or frame, or a part of it, unusable.
 
         Args:
             kind: Kind of fault ("box of no area").
             name: The first place: a file or procedure, and the value.
             hint: How to fix it.
             count: Number of occurrences.
+            effect: What becomes of it.
 
         Raises:
             PolyplinkError: If `strict` is set.
         """
         if self.strict:
             raise PolyplinkError(f"{name}: {kind}", f"{hint}, or import without --strict")
-        self.warn(f"{kind}, left out", name, count)
+        self.warn(f"{kind}, {effect}", name, count)
 
     def warn(self, kind: str, name: str, count: int = 1) -> None:
         """Count something unusual that can still be used."""
