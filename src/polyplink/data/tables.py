@@ -421,6 +421,11 @@ def read_raw_table(path: Path) -> tuple[pl.DataFrame, str]:
     try:
         with path.open(encoding="utf-8-sig") as file:
             header = file.readline()
+        PolyplinkError.unless(
+            not header.lower().startswith("sep="),
+            f"{path} begins with the line {header.strip()[:20]!r} of a spreadsheet program",
+            "remove this line",
+        )
         separator = max(",;\t", key=header.count)
         # From bytes, because polars reads [, * and ? in a path as a pattern.
         return pl.read_csv(path.read_bytes(), infer_schema=False, separator=separator), separator

@@ -137,6 +137,21 @@ def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
         import_csv(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sep=;\nprocedure_id;frame;x;y;w;h\nv;0;1;2;3;4\n", "the line 'sep=;' .*; remove"),
+        ("Procedure_ID,frame,x,y,w,h\nv,0,1,2,3,4\n", "rename the column 'Procedure_ID'"),
+        ("procedure_id;frame;x;y;w;h\nv;0;1;2,5;3;4\n", "decimal commas in the column y; write"),
+        (f'{HEADER}v,0,1,2,3,4,"0,9",,\nv,1,1,2,3,4,,,\n', "decimal commas in the column score"),
+    ],
+)
+def test_the_spelling_of_spreadsheets_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "boxes.csv").write_text(text)
+    with pytest.raises(PolyplinkError, match=message):
+        import_csv(tmp_path, size=(64, 48))
+
+
 def test_images_and_frames_of_videos_are_named(tmp_path: Path) -> None:
     rows = ["v,0,1,2,3,4,,,v.mp4#0", "v,1,1,2,3,4,,,v.mp4#1", "w,0,1,2,3,4,,,w/0.jpg"]
     (tmp_path / "detections.csv").write_text(HEADER + "\n".join(rows) + "\n")

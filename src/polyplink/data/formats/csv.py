@@ -59,13 +59,23 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
     )
     table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
     known = [name for name in table.columns if name in (*DETECTIONS, "track")]
-    for name in table.drop(known).columns:
+    unknown = table.drop(known).columns
+    for name in unknown:
         faults.warn(f"unknown column of {path.name}, not read", name)
     table = table.select(known)
     missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
     if missing:
+        spelt = next((name for name in unknown if name.lower() == missing[0]), None)
         columns = ", ".join(("procedure_id", *_BOX))
-        raise PolyplinkError(f"{path} has no column {missing[0]!r}", f"write the columns {columns}")
+        hint = f"write the columns {columns}" if spelt is None else f"rename the column {spelt!r}"
+        raise PolyplinkError(f"{path} has no column {missing[0]!r}", hint)
+    for name in (*_BOX, *{"score"}.intersection(table.columns)):
+        odd = table.filter(no_number(name))[name]
+        PolyplinkError.unless(
+            odd.is_empty() or not odd.str.contains(r"^\s*-?\d+,\d+\s*$").all(),
+            f"{path} has decimal commas in the column {name}",
+            "write numbers with a decimal point, 1.5 and not 1,5",
+        )
     table = table.with_row_index("line", 2).with_columns(
         *(number(column) for column in _BOX), at=pl.format("{}, line {}", pl.lit(path.name), "line")
     )
