@@ -98,6 +98,32 @@ def test_ctrl_c_at_exit_prints_no_traceback() -> None:
     assert process.returncode == 130
 
 
+def test_the_first_ctrl_c_is_answered_before_the_command_has_ended() -> None:
+    script = (
+        "import sys, time; import polyplink.cli.index_build as verb\n"
+        "def wait(*_, **__):\n"
+        "    try:\n"
+        "        print('begun', flush=True); time.sleep(60)\n"
+        "    finally:\n"
+        "        sys.stdin.readline()\n"
+        "verb.check_given = wait\n"
+        "from polyplink.__main__ import main\n"
+        "sys.argv[1:] = ['index', 'build', 'run', 'data']; main()"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline() == "\n"
+        assert process.stderr.readline() == "polyplink: stopping ...\n"
+        assert process.poll() is None
+        rest = process.communicate("\n", timeout=60)[1]
+        assert rest == "polyplink: interrupted; finished results are kept\n"
+    assert process.returncode == 130
+
+
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [

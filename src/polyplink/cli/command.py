@@ -13,12 +13,14 @@ import copy
 import inspect
 import os
 import shlex
+import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from operator import or_
 from pathlib import Path
+from threading import current_thread, main_thread
 from types import UnionType
 from typing import Annotated, Any, ForwardRef, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -213,7 +215,7 @@ def _run(
         with one_line_errors(typer_context.command_path, debug=debug):
             values |= {name: tuple(values[name] or ()) for name in several}
             _check_paths(values.values())
-            with bars() as progress:
+            with announced_interrupt(), bars() as progress:
                 result = verb(**values, **({"progress": progress} if shows_progress else {}))
             for warning in result.warnings:
                 typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
@@ -241,6 +243,35 @@ def _check_paths(values: Iterable[Any]) -> None:
                 absolute = os.path.abspath(path)  # noqa: PTH100 - Path.absolute fails without a folder
                 plain = absolute.encode("utf-8", "replace").decode() == absolute
                 PolyplinkError.unless(plain, f"the path {absolute} is not UTF-8", "rename it")
+
+
+@contextmanager
+def announced_interrupt() -> Iterator[None]:
+    """Answer the first Ctrl-C at once: threads and files may take seconds to end."""
+
+    interrupted = []
+
+    def announce(*_: object) -> None:
+        interrupted.append(True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with suppress(OSError):
+            os.write(2, b"\npolyplink: stopping ...\n")  # print may be interrupted itself
+        raise KeyboardInterrupt
+
+    plain = signal.default_int_handler
+    # A shell may have the program ignore Ctrl-C, and a thread other than the first cannot answer.
+    answers = signal.getsignal(signal.SIGINT) is plain and current_thread() is main_thread()
+    if answers:
+        signal.signal(signal.SIGINT, announce)
+    try:
+        yield
+    except Exception as error:
+        if interrupted:  # a library that was called back in the meantime failed instead
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if answers:
+            signal.signal(signal.SIGINT, plain)
 
 
 @contextmanager

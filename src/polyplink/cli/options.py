@@ -29,7 +29,7 @@ OutOfSource = Annotated[
     StrPath | None,
     Option("--out", "-o", help="Folder to write; by default COMMAND/NAME, after what is counted."),
 ]
-Replace = Annotated[bool, Option("--replace", help="Replace the count of another recording.")]
+Replace = Annotated[bool, Option(help="Replace the count of another recording.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
 Part = Annotated[str | None, Option(help="Part of the data set; all by default.")]
@@ -47,8 +47,7 @@ Purpose = Annotated[
     ),
 ]
 Video = Annotated[
-    bool,
-    Option("--video", help="Also write a video of each procedure with boxes and polyps drawn."),
+    bool, Option(help="Also write a video of each procedure with boxes and polyps drawn.")
 ]
 Language = Annotated[messages.Language, Option(help="Language of the report.")]
 Sets = Annotated[Sequence[str], Option("--set", help="Change a field of the recipe: NAME=VALUE.")]
