@@ -106,11 +106,16 @@ def test_constraints_hold_and_are_not_asked_again() -> None:
             assert first_starts == sorted(first_starts)
             if not (constraints.must or constraints.cannot):
                 assert result.labels.tolist() == free.labels.tolist()
-    pair = identify(views, np.linspace(0, 1, 10), learned_links).doubts[0].pair
+    doubt = identify(views, np.linspace(0, 1, 10), learned_links).doubts[0]
+    pair = doubt.pair
+    otherwise = Constraints(unsure=((*pair, not doubt.joined),))  # as it was when it was asked
+    asked_again = identify(views, np.linspace(0, 1, 10), learned_links, otherwise).doubts
+    assert pair in [again.pair for again in asked_again]
     for constraints in (
         Constraints(must=(pair,)),
         Constraints(cannot=(pair,)),
-        Constraints(unsure=(pair,)),
+        Constraints(unsure=((*pair, None),)),
+        Constraints(unsure=((*pair, doubt.joined),)),
     ):
         result = identify(views, np.linspace(0, 1, 10), learned_links, constraints)
         assert pair not in [doubt.pair for doubt in result.doubts]

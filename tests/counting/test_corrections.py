@@ -104,7 +104,7 @@ def test_every_kind_of_correction_gives_its_pairs() -> None:
     decided = decide(log, IDS)
     assert set(decided.must) == {("a", "b"), ("a", "c"), ("d", "e")}
     assert set(decided.cannot) == {("a", "d"), ("a", "e"), ("d", "b")}
-    assert decided.unsure == (("d", "e"),)
+    assert decided.unsure == (("d", "e", None),)
     without_removed = decide([*log, correction("not_polyp", "a"), correction("polyp", "e")], IDS)
     assert without_removed.removed == {"a"}
     assert without_removed.restored == {"e"}

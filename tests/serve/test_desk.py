@@ -16,10 +16,12 @@ from PIL import Image
 from polyplink import build_index
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting.corrections import Correction, append_correction
 from polyplink.encoders.vectors import read_embeddings, write_embeddings
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import parse_mask
+from polyplink.serve.solved import split_polyps
 from tests.conftest import SampleRun
 from tests.samples import write_procedures
 from tests.serve.loads import measure, write_counted
@@ -107,6 +109,42 @@ def test_every_correction_changes_the_polyps_as_intended(desk: Desk) -> None:
     for place, invalid in ((0, {"kind": "same", "a": 0, "b": 9}), (99, {"kind": "done"})):
         with pytest.raises(PolyplinkError):
             desk.correct(place, invalid)
+
+
+def test_a_question_without_a_decision_comes_back_when_it_is_counted_otherwise(desk: Desk) -> None:
+    question = desk.procedure(0)["questions"][0]
+    a, b, joined = (question[name] for name in ("a", "b", "joined"))
+
+    def asked() -> bool:
+        return (a, b) in [(one["a"], one["b"]) for one in desk.procedure(0)["questions"]]
+
+    desk.correct(0, {"kind": "unsure", "a": a, "b": b})
+    assert desk.log()[-1].joined == joined
+    assert (asked(), desk.overview()["procedures"][0]["answered"]) == (False, 1)
+    desk.correct(0, {"kind": "undo", "of": desk.log()[-1].id})
+    append_correction(desk.out, replace(desk.log()[0], id="before", joined=not joined))
+    assert (asked(), desk.overview()["procedures"][0]["answered"]) == (True, 0)
+    desk.correct(0, {"kind": "unsure", "a": a, "b": b})
+    assert (asked(), desk.overview()["procedures"][0]["answered"]) == (False, 1)
+
+
+def test_an_answer_names_the_polyps_that_it_splits_without_being_about_them(desk: Desk) -> None:
+    solved = desk.solve(0)
+    names = solved.table["tracklet_id"].to_list()
+    before = solved._replace(polyps=[0, 0, 1, 1, 2, 2])
+
+    def split(kind: Any, *tracklets: int, others: tuple[int, ...] = ()) -> list[list[int]]:
+        a, b = (tuple(names[row] for row in rows) for rows in (tracklets, others))
+        return split_polyps(Correction("v", kind, a, b), before, after)
+
+    after = solved._replace(polyps=[0, 1, 2, 2, None, 3])
+    assert split("not_polyp", 4) == [[0, 1]]
+    assert split("different", 0, others=(1,)) == []  # what the answer is about
+    assert split("different", 2, others=(5,)) == [[0, 1]]
+    assert split("done") == []
+    after = solved._replace(polyps=[0, 0, 1, None, 2, 2])
+    assert split("not_polyp", 3) == []
+    assert desk.correct(0, {"kind": "merge", "rows": [0, 1, 2, 3, 4, 5]})["split"] == []
 
 
 def test_pictures_boxes_and_similar_views(

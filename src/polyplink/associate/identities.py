@@ -172,12 +172,13 @@ class Constraints:
     Attributes:
         must: Pairs that show the same polyp.
         cannot: Pairs that show different polyps.
-        unsure: Pairs reviewed without a decision, which are not put up for review again.
+        unsure: Pairs reviewed without a decision, and whether they were joined then (None if that
+            is not known). They are not put up for review again while that stays so.
     """
 
     must: Pairs = ()
     cannot: Pairs = ()
-    unsure: Pairs = ()
+    unsure: tuple[tuple[int, int, bool | None], ...] = ()
 
     def closed(self, n: int) -> tuple[Flags, Flags]:
         """Pairs of n tracklets (n, n) that show the same polyp, and pairs that show different ones.
@@ -451,8 +452,9 @@ def uncertain(
         price, tolerance = setting.price, setting.tolerance
     settled, costs, questions = together | apart, pair_costs(P, tolerance=tolerance), []
     costs[together], costs[apart] = -NEVER, NEVER
-    for i, j in constraints.unsure:
-        settled[i, j] = settled[j, i] = True
+    for i, j, was_joined in constraints.unsure:
+        if was_joined in (None, labels[i] == labels[j]):
+            settled[i, j] = settled[j, i] = True
     for members, second, joined in sides:
         between = np.ix_(members, second)
         if settled[between].all():

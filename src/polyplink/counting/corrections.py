@@ -68,6 +68,7 @@ class Correction:
         others: Ids of the other tracklets.
         apart: For `move`, the tracklets from which it was moved away.
         frame: For `cut`, the first frame of the second part.
+        joined: For `unsure`, whether the two tracklets were counted as one polyp then.
         of: For `undo` and `redo`, the id of the correction.
         views: Key of the views that were reviewed, see `views_key`; "" in logs of earlier versions.
         reviewer: Name of the reviewer.
@@ -81,6 +82,7 @@ class Correction:
     others: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     frame: int | None = None
+    joined: bool | None = None
     of: str | None = None
     views: str = ""
     reviewer: str = ""
@@ -174,7 +176,7 @@ class Decided:
     Attributes:
         must: Pairs of tracklets that show one polyp.
         cannot: Pairs of tracklets that show two polyps.
-        unsure: Pairs that were reviewed without a decision.
+        unsure: Pairs that were reviewed without a decision, and `Correction.joined`.
         removed: Tracklets that show no polyp.
         restored: Tracklets that show a polyp, even if the model of false alarms rejects them.
         set_aside: Contradicted corrections, each with the later ones that contradict it.
@@ -186,7 +188,7 @@ class Decided:
 
     must: tuple[Pair, ...]
     cannot: tuple[Pair, ...]
-    unsure: tuple[Pair, ...]
+    unsure: tuple[tuple[str, str, bool | None], ...]
     removed: frozenset[str]
     restored: frozenset[str]
     set_aside: dict[str, tuple[str, ...]]
@@ -235,7 +237,9 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
             must, cannot = [*must, *together], [*cannot, *apart]
             accepted.append((answer, [*together, *apart]))
     unsure = [
-        (answer.tracklets[0], answer.others[0]) for answer in active if answer.kind == "unsure"
+        (answer.tracklets[0], answer.others[0], answer.joined)
+        for answer in active
+        if answer.kind == "unsure"
     ]
     order = list(answers)
     latest = next(reversed(undone), None)
@@ -244,7 +248,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     return Decided(
         must=tuple(must),
         cannot=tuple(cannot),
-        unsure=tuple(pair for pair in unsure if counted.issuperset(pair)),
+        unsure=tuple(pair for pair in unsure if counted.issuperset(pair[:2])),
         removed=frozenset(name for name, polyp in shows.items() if not polyp),
         restored=frozenset(name for name, polyp in shows.items() if polyp),
         set_aside=set_aside,

@@ -13,20 +13,18 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from polyplink.associate.identities import Constraints, Doubt, Identities, identify
+from polyplink.associate.identities import identify
 from polyplink.associate.links import Views
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.corrections import (
     LOG,
     Correction,
-    Decided,
-    answers,
     append_correction,
     applying,
     check_text,
@@ -43,6 +41,16 @@ from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.vectors import read_embeddings
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.pictures import Mask, Pictures, parse_mask
+from polyplink.serve.solved import (
+    Solved,
+    constraints_of,
+    counted,
+    rows_left,
+    shown_log,
+    shown_question,
+    split_polyps,
+    whole_polyps,
+)
 from polyplink.tracklets.box_runs import USUAL_FPS, box_frames
 from polyplink.tracklets.prepare import Prepared, prepare
 
@@ -52,36 +60,6 @@ if TYPE_CHECKING:
 VECTORS = "vectors.parquet"
 PROBES = ("size", "adenoma")
 SIMILAR = 12  # number of similar views shown
-
-
-class Solved(NamedTuple):
-    """A procedure, linked under its corrections.
-
-    Attributes:
-        table: All tracklets in temporal order, including false alarms and removed ones.
-        log: The corrections of these views.
-        outdated: Whether views were reviewed that a new count no longer has, and the review of the
-            present ones is not finished.
-        decided: The decisions that follow from them.
-        counted: Rows of the tracklets that are linked.
-        views: The views of these tracklets; None if there are none.
-        identities: The identities of these tracklets; None if there are none.
-        polyps: Index of the polyp of each row; None for tracklets that are not linked.
-    """
-
-    table: pl.DataFrame
-    log: list[Correction]
-    outdated: bool
-    decided: Decided
-    counted: list[int]
-    views: Views | None
-    identities: Identities | None
-    polyps: list[int | None]
-
-    @property
-    def corrected(self) -> bool:
-        """Whether a person decided part of this count, so that its interval does not apply."""
-        return any(one.kind != "unsure" for one in applying(self.log, self.decided))
 
 
 class Desk:
@@ -250,7 +228,7 @@ class Desk:
             *self._seconds(name, counted_table),
             frames=box_frames(counted_table, self.prepared.detections),
         )
-        constraints = _constraints(decided, counted_table["tracklet_id"].to_list())
+        constraints = constraints_of(decided, counted_table["tracklet_id"].to_list())
         identities = identify(views, counted_table["position"].to_numpy(), self.point, constraints)
         for row, label in zip(counted, identities.labels.tolist(), strict=True):
             polyps[row] = label
@@ -283,7 +261,8 @@ class Desk:
             reviewer: Name of the reviewer; by default that of the desk.
 
         Returns:
-            The new state of the procedure, see `procedure`.
+            The new state of the procedure, see `procedure`, and `split`: the rows of each polyp
+            that the answer was not about and that is no longer one polyp.
 
         Raises:
             PolyplinkError: If the answer is incomplete, or the log cannot be written.
@@ -292,17 +271,21 @@ class Desk:
             solved = self.solve(index)
             answer: dict[str, Any] = dict(correction)
             if answer.get("kind") == "move":
-                answer["apart"] = _rows_left(answer, solved.polyps)
+                answer["apart"] = rows_left(answer, solved.polyps)
             if answer.get("kind") == "merge" and isinstance(answer.get("rows"), list):
-                answer["rows"] = _whole_polyps(answer["rows"], solved.polyps)
+                answer["rows"] = whole_polyps(answer["rows"], solved.polyps)
             ids, reviewer_name = solved.table["tracklet_id"].to_list(), reviewer or self.reviewer
             if answer.get("kind") == "cut":
                 parsed = self._cut(index, answer, reviewer_name)
             else:
                 parsed = parse_correction(answer, self.names[index], ids, reviewer_name)
             key = views_key(self._uncut(self.names[index]))
-            append_correction(self.out, replace(parsed, views=key))
-            return self.procedure(index)
+            parsed = replace(parsed, views=key)
+            if parsed.kind == "unsure":
+                parsed = replace(parsed, joined=solved.joined(parsed))
+            append_correction(self.out, parsed)
+            split = split_polyps(parsed, solved, self.solve(index))
+            return self.procedure(index) | {"split": split}
 
     def _cut(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
         """Cut the tracklet `row` before its k-th picture, or before its first from `frame` on.
@@ -345,7 +328,7 @@ class Desk:
         procedures = []
         for index, name in enumerate(self.names):
             solved = self.solve(index)
-            low, high, polyps, doubts = _counted(solved)
+            low, high, polyps, doubts = counted(solved)
             procedures.append(
                 {
                     "index": index,
@@ -356,7 +339,7 @@ class Desk:
                     "tracklets": len(solved.counted),
                     "alarms": solved.table.height - len(solved.counted),
                     "questions": sum(doubt.close for doubt in doubts),
-                    "answered": len(answers(solved.log, solved.decided)),
+                    "answered": solved.answered,
                     "corrections": len(applying(solved.log, solved.decided)),
                     "corrected": solved.corrected,
                     "conflicts": len(solved.decided.set_aside),
@@ -384,7 +367,7 @@ class Desk:
         """The state of a procedure (polyps, questions, conflicts, log), as JSON-ready values."""
         solved, name = self.solve(index), self.names[index]
         row = self.pictures.procedures[name]
-        low, high, polyps, doubts = _counted(solved)
+        low, high, polyps, doubts = counted(solved)
         tracklets = self._tracklets(solved, name)
         return {
             "index": index,
@@ -404,14 +387,14 @@ class Desk:
             "groups": self._groups(solved, tracklets, polyps),
             "tracklets": tracklets,
             "questions": [
-                _question(doubt, solved.counted)
+                shown_question(doubt, solved.counted)
                 for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
             ],
             "conflicts": [
                 {"correction": correction_id, "with": list(by)}
                 for correction_id, by in solved.decided.set_aside.items()
             ],
-            "log": _log(solved),
+            "log": shown_log(solved),
             "undo": solved.decided.undo,
             "redo": solved.decided.redo,
         }
@@ -582,88 +565,6 @@ class Desk:
         PolyplinkError.unless(0 <= row < table.height, f"no tracklet {row}", "reload the page")
         tracklet: dict[str, Any] = table.row(row, named=True)
         return tracklet
-
-
-def _counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
-    """Low and high end of the interval, count, and doubts of a procedure.
-
-    The interval is that of the automatic count: it says nothing about a count that a person made.
-    """
-    identities = solved.identities
-    if identities is None:
-        return None, None, 0, []
-    low, high = None, None
-    if identities.interval is not None and not solved.corrected:
-        low, high = identities.interval
-    return low, high, len(identities.names), identities.doubts
-
-
-def _rows_left(move: Mapping[str, Any], polyps: Sequence[int | None]) -> list[int]:
-    """The other rows of the polyp that a view leaves; none if it moves within its polyp."""
-    others = move.get("others")
-    rows = [move.get("row"), *(others[:1] if isinstance(others, list) else ())]
-    if not all(type(row) is int and 0 <= row < len(polyps) for row in rows):
-        return []  # `parse_correction` refuses them
-    before, *after = (polyps[row] for row in rows)
-    if before is None or before in after:
-        return []
-    return [row for row, polyp in enumerate(polyps) if polyp == before and row != rows[0]]
-
-
-def _whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
-    """Rows to merge: if they belong to several polyps, all views of these polyps are added."""
-    if not all(type(row) is int and 0 <= row < len(polyps) for row in rows):
-        return rows  # `parse_correction` refuses them
-    joined = {polyps[row] for row in rows} - {None}
-    joined_rows = (
-        [i for i, polyp in enumerate(polyps) if polyp in joined] if len(joined) > 1 else []
-    )
-    return list(dict.fromkeys([*rows, *joined_rows]))
-
-
-def _log(solved: Solved) -> list[dict[str, Any]]:
-    """The corrections of a procedure for the page, with the rows of their tracklets."""
-    tracklet_ids = solved.table["tracklet_id"].to_list()
-    row_of = {tracklet_id: i for i, tracklet_id in enumerate(tracklet_ids)}
-    return [
-        {
-            "id": correction.id,
-            "at": correction.at,
-            "reviewer": correction.reviewer,
-            "kind": correction.kind,
-            "rows": [row_of[i] for i in correction.tracklets if i in row_of],
-            "others": [row_of[i] for i in correction.others if i in row_of],
-            "of": correction.of,
-            "undone": correction.id in solved.decided.undone,
-            "set_aside": correction.id in solved.decided.set_aside,
-        }
-        for correction in solved.log
-    ]
-
-
-def _question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
-    """A doubt as a question about rows of the procedure; `counted` are the linked rows."""
-    a, b = (counted[i] for i in doubt.pair)
-    return {
-        "a": a,
-        "b": b,
-        "members": [counted[i] for i in doubt.members],
-        "others": [counted[i] for i in doubt.others],
-        "joined": doubt.joined,
-        "close": doubt.close,
-        "probability": round(doubt.probability, 4),
-        "change": doubt.change,
-    }
-
-
-def _constraints(decided: Decided, ids: Sequence[str]) -> Constraints:
-    """Decisions as constraints: pairs of rows of the linked tracklets."""
-    row = {tracklet_id: i for i, tracklet_id in enumerate(ids)}
-    pairs_of_rows = (
-        tuple((row[a], row[b]) for a, b in pairs if a in row and b in row)
-        for pairs in (decided.must, decided.cannot, decided.unsure)
-    )
-    return Constraints(*pairs_of_rows)
 
 
 def open_desk(

@@ -8,7 +8,7 @@ import {
   bar, footer, handOff, keysSheet, matchingProcedures, moveChoice, notice, openQuestions,
   overviewPage, pictureOf, procedurePage, selection, shownQuestions, toast,
 } from "./parts.js";
-import { count, interval, loadWords, number, speak, t } from "./words.js";
+import { clock, count, interval, loadWords, number, speak, t } from "./words.js";
 import { Viewer } from "./viewer.js";
 
 const POLL = 3000; // milliseconds between two looks for corrections of other pages
@@ -49,9 +49,12 @@ async function correct(correction, { focus } = {}) {
       const before = state.procedure.polyps;
       state.selected.clear();
       take(procedure);
+      const split = procedure.split.map((rows) => t("now.split", {
+        times: rows.map((row) => clock(procedure.tracklets[row].start_s)).join(", "),
+      }));
       showMessage({
-        text: `${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, undo: correction.kind !== "undo",
-        changed: before !== procedure.polyps,
+        text: [`${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, ...split].join(" "),
+        undo: correction.kind !== "undo", changed: before !== procedure.polyps, long: split.length > 0,
       });
       if (focus) setTimeout(() => $(focus)?.focus());
     }
@@ -163,7 +166,7 @@ function showMessage(message) {
     requestAnimationFrame(() => figure?.classList.add("changed"));
   }
   clearTimeout(hiding);
-  hiding = setTimeout(hideMessage, message.bad ? 3 * SHOWN : SHOWN);
+  hiding = setTimeout(hideMessage, message.bad || message.long ? 3 * SHOWN : SHOWN);
 }
 
 function hideMessage() {

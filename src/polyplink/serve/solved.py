@@ -1,0 +1,162 @@
+"""A procedure linked under its corrections, and what the page of a review shows of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from polyplink.associate.identities import Constraints, Doubt, Identities
+from polyplink.associate.links import Views
+from polyplink.counting.corrections import Correction, Decided, answers, applying
+
+
+class Solved(NamedTuple):
+    """A procedure, linked under its corrections.
+
+    Attributes:
+        table: All tracklets in temporal order, including false alarms and removed ones.
+        log: The corrections of these views.
+        outdated: Whether views were reviewed that a new count no longer has, and the review of the
+            present ones is not finished.
+        decided: The decisions that follow from them.
+        counted: Rows of the tracklets that are linked.
+        views: The views of these tracklets; None if there are none.
+        identities: The identities of these tracklets; None if there are none.
+        polyps: Index of the polyp of each row; None for tracklets that are not linked.
+    """
+
+    table: pl.DataFrame
+    log: list[Correction]
+    outdated: bool
+    decided: Decided
+    counted: list[int]
+    views: Views | None
+    identities: Identities | None
+    polyps: list[int | None]
+
+    def joined(self, answer: Correction) -> bool | None:
+        """Whether the pair of an answer is counted as one polyp; None if one is not counted."""
+        polyp = dict(zip(self.table["tracklet_id"], self.polyps, strict=True))
+        a, b = polyp.get(answer.tracklets[0]), polyp.get(answer.others[0])
+        return None if a is None or b is None else a == b
+
+    @property
+    def answered(self) -> int:
+        """Number of answered questions; one that is asked again is not answered."""
+        latest = {
+            frozenset((one.tracklets[0], one.others[0])): one
+            for one in answers(self.log, self.decided)
+        }
+        return sum(
+            None in (one.joined, now := self.joined(one)) or one.joined == now
+            for one in latest.values()
+        )
+
+    @property
+    def corrected(self) -> bool:
+        """Whether a person decided part of this count, so that its interval does not apply."""
+        return any(one.kind != "unsure" for one in applying(self.log, self.decided))
+
+
+def counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
+    """Low and high end of the interval, count, and doubts of a procedure.
+
+    The interval is that of the automatic count: it says nothing about a count that a person made.
+    """
+    identities = solved.identities
+    if identities is None:
+        return None, None, 0, []
+    low, high = None, None
+    if identities.interval is not None and not solved.corrected:
+        low, high = identities.interval
+    return low, high, len(identities.names), identities.doubts
+
+
+def rows_left(move: Mapping[str, Any], polyps: Sequence[int | None]) -> list[int]:
+    """The other rows of the polyp that a view leaves; none if it moves within its polyp."""
+    others = move.get("others")
+    rows = [move.get("row"), *(others[:1] if isinstance(others, list) else ())]
+    if not all(type(row) is int and 0 <= row < len(polyps) for row in rows):
+        return []  # `parse_correction` refuses them
+    before, *after = (polyps[row] for row in rows)
+    if before is None or before in after:
+        return []
+    return [row for row, polyp in enumerate(polyps) if polyp == before and row != rows[0]]
+
+
+def whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
+    """Rows to merge: if they belong to several polyps, all views of these polyps are added."""
+    if not all(type(row) is int and 0 <= row < len(polyps) for row in rows):
+        return rows  # `parse_correction` refuses them
+    joined = {polyps[row] for row in rows} - {None}
+    joined_rows = (
+        [i for i, polyp in enumerate(polyps) if polyp in joined] if len(joined) > 1 else []
+    )
+    return list(dict.fromkeys([*rows, *joined_rows]))
+
+
+def split_polyps(answer: Correction, before: Solved, after: Solved) -> list[list[int]]:
+    """Rows of each polyp that an answer was not about and that is no longer one polyp."""
+    if answer.kind in ("undo", "redo", "done", "reopen"):
+        return []
+    named = {*answer.tracklets, *answer.others, *answer.apart}
+    row_of = {name: row for row, name in enumerate(after.table["tracklet_id"])}
+    groups: dict[int, list[str]] = {}
+    for name, polyp in zip(before.table["tracklet_id"], before.polyps, strict=True):
+        if polyp is not None:
+            groups.setdefault(polyp, []).append(name)
+    split = []
+    for names in groups.values():
+        if answer.kind in ("different", "split", "move", "cut") and named & {*names}:
+            continue
+        rows = [row_of[name] for name in names if name in row_of]
+        rows = [row for row in rows if after.polyps[row] is not None]
+        if len({after.polyps[row] for row in rows}) > 1:
+            split.append(rows)
+    return split
+
+
+def shown_log(solved: Solved) -> list[dict[str, Any]]:
+    """The corrections of a procedure for the page, with the rows of their tracklets."""
+    tracklet_ids = solved.table["tracklet_id"].to_list()
+    row_of = {tracklet_id: i for i, tracklet_id in enumerate(tracklet_ids)}
+    return [
+        {
+            "id": correction.id,
+            "at": correction.at,
+            "reviewer": correction.reviewer,
+            "kind": correction.kind,
+            "rows": [row_of[i] for i in correction.tracklets if i in row_of],
+            "others": [row_of[i] for i in correction.others if i in row_of],
+            "of": correction.of,
+            "undone": correction.id in solved.decided.undone,
+            "set_aside": correction.id in solved.decided.set_aside,
+        }
+        for correction in solved.log
+    ]
+
+
+def shown_question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
+    """A doubt as a question about rows of the procedure; `counted` are the linked rows."""
+    a, b = (counted[i] for i in doubt.pair)
+    return {
+        "a": a,
+        "b": b,
+        "members": [counted[i] for i in doubt.members],
+        "others": [counted[i] for i in doubt.others],
+        "joined": doubt.joined,
+        "close": doubt.close,
+        "probability": round(doubt.probability, 4),
+        "change": doubt.change,
+    }
+
+
+def constraints_of(decided: Decided, ids: Sequence[str]) -> Constraints:
+    """Decisions as constraints: pairs of rows of the linked tracklets."""
+    row = {tracklet_id: i for i, tracklet_id in enumerate(ids)}
+    must, cannot = (
+        tuple((row[a], row[b]) for a, b in pairs if a in row and b in row)
+        for pairs in (decided.must, decided.cannot)
+    )
+    unsure = ((row[a], row[b], joined) for a, b, joined in decided.unsure if a in row and b in row)
+    return Constraints(must, cannot, tuple(unsure))
