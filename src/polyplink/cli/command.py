@@ -248,7 +248,6 @@ def _check_paths(values: Iterable[Any]) -> None:
 @contextmanager
 def announced_interrupt() -> Iterator[None]:
     """Answer the first Ctrl-C at once: threads and files may take seconds to end."""
-
     interrupted = []
 
     def announce(*_: object) -> None:
