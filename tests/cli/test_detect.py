@@ -1,8 +1,10 @@
 """Detection, counting of detected boxes, and training of a detector."""
 
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -15,6 +17,7 @@ from polyplink.cli.run import run
 from polyplink.core.artefacts import file_key, to_plain, write_json
 from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.data.tables import read_data
+from polyplink.detect import first_pass, folder
 from polyplink.detect.onnx import DetectorRecord
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
@@ -52,6 +55,46 @@ def test_run_counts_a_recording_and_writes_a_report(
     assert len(lines) == 192
     assert lines[0] == "1,1,10.0,8.0,16.0,12.0,0.9,-1,-1,-1"
     assert list((out / "data" / "kept").iterdir())  # crops stored during detection were used
+
+
+def test_a_finished_detection_is_used_again_until_its_input_changes(
+    sample_run: SampleRun, tmp_path: Path, detector: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames, out = tmp_path / "001-005", tmp_path / "out"
+    shutil.copytree(sample_run.root / "frames" / "001-005", frames)
+    last = sorted(frames.iterdir())[-1]
+    last.write_bytes(b"no image")
+    calls = 0
+    detect = first_pass.detect
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return detect(*args, **options)
+
+    monkeypatch.setattr(folder, "detect", counted)
+    shared = ("--detector", detector, "--weights", sample_run.run, "--out", out, "--device", "cpu")
+    polyps = []
+    fps = ("--fps", "20")
+    for change, options, expected in (
+        ("", (), 1),
+        ("", ("--language", "de"), 1),
+        ("", fps, 2),
+        ("", (*fps, "--min-seconds", "1"), 3),
+        ("recording", (), 4),
+        ("", (), 4),
+        ("boxes", (), 5),
+    ):
+        if change == "recording":
+            os.utime(last, (1, 1))
+        elif change == "boxes":
+            (out / "data" / "detections.parquet").write_bytes(b"")
+        result = polyplink("run", frames, *shared, *options, "--json")
+        assert result.exit_code == 0, result.output
+        assert calls == expected
+        assert "1 of 192 frames of 001-005 cannot be decoded" in result.stderr.replace("\n", " ")
+        polyps.append(json.loads(result.stdout)["polyps"])
+    assert polyps[0] == polyps[1]
 
 
 def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, detector: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from polyplink.core.artefacts import RunRecord, file_key
+from polyplink import __version__
+from polyplink.core.artefacts import RunRecord, content_key, file_key, read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import DETECTORS
@@ -18,7 +19,7 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.detect.first_pass import Detector, detect
 from polyplink.detect.onnx import OnnxDetector, check_is_detector
-from polyplink.detect.recordings import find_recordings
+from polyplink.detect.recordings import Recording, find_recordings
 from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.settings import PrepareSettings, with_options
 
@@ -59,7 +60,7 @@ def detect_folder(
             layout, or no frame decodes.
     """
     name, stated = detector, tracklets or {}
-    plain = {"source": source, "detector": name, "fps": fps, "seed": seed}
+    plain: dict[str, Any] = {"source": source, "detector": name, "fps": fps, "seed": seed}
     settings = with_options(settings, stated)  # reports wrong options before anything is loaded
     record = RunRecord("detect", settings=plain)
     record.claim(out)
@@ -79,20 +80,26 @@ def detect_folder(
         warnings += training_warnings(opened.find, names)
         origin = opened.origin
         settings = with_options(settings, stated, origin)
-        begin()
-        with record.stage("detect"):
-            data, lost = detect(
-                recordings,
-                opened.find,
-                out,
-                settings,
-                key=origin.key,
-                workers=opened.at_once,
-                progress=lambda procedure_id, done, total: progress(
-                    f"detect {procedure_id}", done, total
-                ),
-            )
-        record.inputs["detector"] = origin.key
+        state = _state(recordings, origin, settings)
+        finished = _finished(out, state) if function is None else None
+        if finished is not None:
+            data, lost = finished
+        else:
+            begin()
+            with record.stage("detect"):
+                data, lost = detect(
+                    recordings,
+                    opened.find,
+                    out,
+                    settings,
+                    key=origin.key,
+                    workers=opened.at_once,
+                    progress=lambda procedure_id, done, total: progress(
+                        f"detect {procedure_id}", done, total
+                    ),
+                )
+        record.inputs |= {"detector": origin.key, "recordings": state, "boxes": data.key}
+        plain["not_decoded"] = lost
         frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
         for procedure_id, n in lost.items():
             values = {"lost": n, "frames": frames[procedure_id], "name": procedure_id}
@@ -130,6 +137,41 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
         source=annotated.procedures["source"].replace({".": root, "": root})
     )
     return DataSet.of(boxes, sources, annotated.polyps.clear(), annotated.splits)
+
+
+def _state(recordings: Sequence[Recording], origin: BoxesOrigin, settings: PrepareSettings) -> str:
+    """A key of everything that boxes depend on; of files, their sizes and times of change."""
+
+    def stamp(path: Path) -> tuple[int, ...]:
+        try:
+            status = path.stat()
+        except OSError:  # reading the recording will name it
+            return ()
+        return status.st_size, status.st_mtime_ns
+
+    files = [
+        [stamp(recording.path / name) for name in recording.images or ("",)]
+        for recording in recordings
+    ]
+    return content_key("detect", __version__, recordings, files, origin, settings)
+
+
+def _finished(out: Path, state: str) -> tuple[DataSet, dict[str, int]] | None:
+    """The boxes that a finished detection has written, and its frames that did not decode.
+
+    Returns:
+        None if the folder holds no detection in this state, or its boxes have changed since.
+    """
+    path = out / "run.json"
+    record = read_json(path) if path.is_file() else {}
+    if record.get("inputs", {}).get("recordings") != state:
+        return None
+    try:
+        data = read_data(out)
+    except PolyplinkError:  # damaged
+        return None
+    lost: dict[str, int] = record["settings"]["not_decoded"]
+    return (data, lost) if data.key == record["inputs"]["boxes"] else None
 
 
 @dataclass(frozen=True)
