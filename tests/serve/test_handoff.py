@@ -14,6 +14,7 @@ from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.mot import import_mot
 from polyplink.data.returned import write_places
 from polyplink.data.tables import SOURCE_FILES, Imported, Places
+from polyplink.report.formats import clock
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, Review, hand_off, review_schema, reviewed
 
@@ -48,6 +49,8 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
         assert boxes.height == 5 * 32
     page = (out / "report.html").read_text()
     assert page.count('class="polyp"') == table.height
+    removed = clock(desk.procedure(0)["tracklets"][5]["start_s"])
+    assert f"Removed in the review as not a polyp: views at {removed}." in page
     assert "http" not in page.replace("http-equiv", "")
 
 

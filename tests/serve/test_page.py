@@ -360,6 +360,27 @@ def test_dozens_of_polyps_print_on_few_pages(
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
 
 
+def test_reports_and_hand_offs_fit_phones_and_put_texts_above_cards(
+    context: BrowserContext, counted_folder: Path, tmp_path: Path
+) -> None:
+    report, handed_off = (
+        open_report(context, tmp_path / "report.html"),
+        open_hand_off(context, counted_folder),
+    )
+    for page in (report, handed_off):
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    expect(handed_off.locator("tbody tr").first).to_contain_text(re.compile(r"\d"))
+    report.set_viewport_size({"width": 1280, "height": 800})
+    text, first = (
+        report.locator(f"details[open] .strips > {name}").first.bounding_box()
+        for name in ("p", ".strip")
+    )
+    assert text is not None
+    assert first is not None
+    assert text["y"] + text["height"] <= first["y"]
+
+
 def test_pictures_below_the_window_load_for_printing_from_the_menu(
     context: BrowserContext, address: str
 ) -> None:
