@@ -92,3 +92,4 @@ def test_frames_missing_in_a_file_cut_short_are_reported(tmp_path: Path) -> None
         lost = re.search(r"(\d+) of 60 frames of a cannot be decoded", text)
         assert lost is not None
         assert 43 <= int(lost[1]) < 60
+        assert f"({60 - int(lost[1])} frames examined)" in text

@@ -65,6 +65,7 @@ def detect_folder(
     record = RunRecord("detect", settings=plain)
     record.claim(out)
     warnings: list[Message] = []
+    lost: dict[str, int] = {}
     plugin, colon, preset = (name or "").partition(":")
     if colon and plugin in DETECTORS.names():
         data = _simulated(plugin, preset, source, seed)
@@ -107,7 +108,7 @@ def detect_folder(
     write_origin(out, origin)
     record.settings = plain | {"tracklets": settings}
     if data.detections.is_empty():
-        looked = int(data.procedures["n_frames"].sum())
+        looked = int(data.procedures["n_frames"].sum()) - sum(lost.values())
         values = {"n": data.procedures.height, "frames": looked}
         warnings.append(Message("detector_nothing", values))
     record.write(out)
