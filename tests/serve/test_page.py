@@ -15,7 +15,15 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Request,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 from polyplink.associate.identities import Doubt
 from polyplink.report.page import render
@@ -379,6 +387,25 @@ def test_reports_and_hand_offs_fit_phones_and_put_texts_above_cards(
     assert text is not None
     assert first is not None
     assert text["y"] + text["height"] <= first["y"]
+
+
+def test_the_page_says_which_other_polyp_an_answer_splits(
+    context: BrowserContext, address: str
+) -> None:
+    page = open_page(context, address)
+
+    def add_split(route: Route) -> None:
+        response = route.fetch()
+        route.fulfill(response=response, json=response.json() | {"split": [[0, 2]]})
+
+    page.route("**/corrections", add_split)
+    page.locator("#view-5").focus()
+    page.keyboard.press("x")
+    for element in ("#live", "#toast"):
+        expect(page.locator(element)).to_contain_text(
+            "splits another polyp: the views at 0:00, 0:03"
+        )
+    assert PAGE_ERRORS[page] == []
 
 
 def test_pictures_below_the_window_load_for_printing_from_the_menu(
