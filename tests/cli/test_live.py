@@ -86,9 +86,9 @@ def test_boxes_from_stdin_give_events_and_a_report(sample_run: SampleRun, tmp_pa
     for event in closed:
         assert (out / event["thumbnail"]).is_file()
         earlier = event["seen_before"]
-        assert (earlier is None) == (
-            event["polyp"] not in {other["polyp"] for other in closed[: closed.index(event)]}
-        )
+        before = {other["polyp"] for other in closed[: closed.index(event)]}
+        assert event["new"] == (event["polyp"] not in before)
+        assert (earlier is None) == (event["new"] or not event["certain"])
         if earlier is not None:
             assert earlier["clock"] == f"0:{round(earlier['time']):02d}"
             assert (out / earlier["thumbnail"]).is_file()
