@@ -378,6 +378,27 @@ def cross_probabilities(
     return [models[left_out].probability(views) for left_out, (views, _) in numbered]
 
 
+def fit_and_cross_fit(
+    procedures: Sequence[Labelled],
+) -> tuple[LinkModel, list[Reals]] | str:
+    """Fit a model of links on procedures, and judge each by a model fitted on others.
+
+    Returns:
+        The model, and the probabilities (n, n) of each procedure from `cross_probabilities`; or the
+        reason why no model can be fitted.
+
+    Raises:
+        PolyplinkError: If a vector is zero or not finite.
+    """
+    usual = UsualCosines.of([views for views, _ in procedures])
+    pairs = [link_terms(procedure, usual) for procedure in procedures]
+    model = fit_links(pairs, usual)
+    if isinstance(model, str):
+        return model
+    crossed = cross_probabilities(procedures, pairs, usual)
+    return crossed if isinstance(crossed, str) else (model, crossed)
+
+
 def unlabelled_price(procedures: Sequence[Views]) -> float:
     """The price of a polyp for procedures without labels.
 

@@ -15,14 +15,7 @@ import numpy as np
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.grid_search import PRICES
 from polyplink.associate.identities import Calibration, OperatingPoint, untuned
-from polyplink.associate.links import (
-    UsualCosines,
-    cross_probabilities,
-    fit_links,
-    fit_unlabelled,
-    link_terms,
-    unlabelled_price,
-)
+from polyplink.associate.links import fit_and_cross_fit, fit_unlabelled, unlabelled_price
 from polyplink.associate.partition import TOLERANCE, partition
 from polyplink.core.messages import Message, text_of
 from polyplink.counting.interval import fit_interval
@@ -73,13 +66,10 @@ def find_operating_point(
         return _without_labels(procedures)
 
     # Link probabilities of each procedure, by a model fitted on the others.
-    views_and_polyps = [(procedure.views, procedure.polyps) for procedure in labelled]
-    usual = UsualCosines.of([views for views, _ in views_and_polyps])
-    pairs = [link_terms(each, usual) for each in views_and_polyps]
-    crossed = cross_probabilities(views_and_polyps, pairs, usual)
-    model = fit_links(pairs, usual)
-    if isinstance(crossed, str) or isinstance(model, str):
-        return untuned(str(model if isinstance(model, str) else crossed))
+    fitted = fit_and_cross_fit([(procedure.views, procedure.polyps) for procedure in labelled])
+    if isinstance(fitted, str):
+        return untuned(fitted)
+    model, crossed = fitted
 
     # The price for each purpose. The error of a count includes false alarms and missed polyps.
     counts = []

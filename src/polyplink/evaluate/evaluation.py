@@ -13,13 +13,7 @@ import polars as pl
 
 from polyplink.associate.clusterers import Setting
 from polyplink.associate.grid_search import Clusterings, Grid, paper_grid, search
-from polyplink.associate.links import (
-    UsualCosines,
-    Views,
-    cross_probabilities,
-    fit_links,
-    link_terms,
-)
+from polyplink.associate.links import Views, fit_and_cross_fit
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.text import brief
@@ -442,12 +436,10 @@ def _links(
         views = Views(vectors[tracklets], *samples.moments[tracklets].T, frames=frames)
         views_of[procedure] = (views, polyps)
     fitted_on = [name for name in views_of if not settings.chosen_on or name in settings.chosen_on]
-    procedures = [views_of[name] for name in fitted_on]
-    usual = UsualCosines.of([views for views, _ in procedures])
-    pairs = [link_terms(procedure, usual) for procedure in procedures]
-    crossed, model = cross_probabilities(procedures, pairs, usual), fit_links(pairs, usual)
-    if isinstance(crossed, str) or isinstance(model, str):
-        return {}, str(model if isinstance(model, str) else crossed)
+    fitted = fit_and_cross_fit([views_of[name] for name in fitted_on])
+    if isinstance(fitted, str):
+        return {}, fitted
+    model, crossed = fitted
     left_out = dict(zip(fitted_on, crossed, strict=True))
     return {
         name: left_out[name] if name in left_out else model.probability(views)
