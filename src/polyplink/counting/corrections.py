@@ -31,6 +31,7 @@ PairKind = Literal["same", "different", "unsure", "split"]
 OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reopen", "undo", "redo"]
 PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
 KINDS = (*PAIRS, *get_args(OtherKind))
+WITHOUT_VIEWS = ("undo", "redo", "done", "reopen")  # kinds that are about no view
 Pair = tuple[str, str]
 HINT = "give a folder that `polyplink run` or `polyplink count` wrote"
 
@@ -91,7 +92,7 @@ class Correction:
 
     def __post_init__(self) -> None:
         """Refuse a correction that lacks a field or tracklets."""
-        n_tracklets = {"done": 0, "reopen": 0, "undo": 0, "redo": 0, "merge": 2}.get(self.kind, 1)
+        n_tracklets = {"merge": 2}.get(self.kind, int(self.kind not in WITHOUT_VIEWS))
         n_others = {"cut": 2}.get(self.kind, int(self.kind in PAIRS))
         complete = len(self.tracklets) >= n_tracklets and len(self.others) >= n_others
         complete &= self.frame is not None or self.kind != "cut"
@@ -276,13 +277,19 @@ def of_views(
         log: The corrections of the procedure, in order.
         tracklets: Its tracklets, before they are cut.
     """
-    key, names = views_key(tracklets), set(tracklets["tracklet_id"])
-    earlier = [one for one in log if not one.views]  # of earlier versions, without a key
-    named = {i.partition("@")[0] for c in earlier for i in (*c.tracklets, *c.others, *c.apart)}
-    present = {key} if named - names else {key, ""}
+    keys = {views_key(tracklets)}
+    # Corrections of earlier versions have no key: they apply if all their tracklets exist.
+    named = {
+        name.partition("@")[0]  # without the part of a cut tracklet
+        for answer in log
+        if not answer.views
+        for name in (*answer.tracklets, *answer.others, *answer.apart)
+    }
+    if named <= set(tracklets["tracklet_id"]):
+        keys.add("")
     return (
-        [one for one in log if one.views in present],
-        [one for one in log if one.views not in present],
+        [answer for answer in log if answer.views in keys],
+        [answer for answer in log if answer.views not in keys],
     )
 
 
@@ -317,13 +324,15 @@ def review_messages(
 def applying(log: Sequence[Correction], decided: Decided) -> list[Correction]:
     """Answers about views that apply: neither undone nor contradicted by later ones."""
     withdrawn = decided.undone | decided.set_aside.keys()
-    others = ("undo", "redo", "done", "reopen")
-    return [one for one in log if one.kind not in others and one.id not in withdrawn]
+    return [
+        answer for answer in log if answer.kind not in WITHOUT_VIEWS and answer.id not in withdrawn
+    ]
 
 
 def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
     """Answers to questions that apply."""
-    return [one for one in applying(log, decided) if one.kind in ("same", "different", "unsure")]
+    kinds = ("same", "different", "unsure")
+    return [answer for answer in applying(log, decided) if answer.kind in kinds]
 
 
 def _replayed(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:

@@ -7,7 +7,13 @@ import polars as pl
 
 from polyplink.associate.identities import Constraints, Doubt, Identities
 from polyplink.associate.links import Views
-from polyplink.counting.corrections import Correction, Decided, answers, applying
+from polyplink.counting.corrections import (
+    WITHOUT_VIEWS,
+    Correction,
+    Decided,
+    answers,
+    applying,
+)
 
 
 class Solved(NamedTuple):
@@ -44,18 +50,18 @@ class Solved(NamedTuple):
     def answered(self) -> int:
         """Number of answered questions; one that is asked again is not answered."""
         latest = {
-            frozenset((one.tracklets[0], one.others[0])): one
-            for one in answers(self.log, self.decided)
+            frozenset((answer.tracklets[0], answer.others[0])): answer
+            for answer in answers(self.log, self.decided)
         }
-        return sum(
-            None in (one.joined, now := self.joined(one)) or one.joined == now
-            for one in latest.values()
-        )
+        asked_again = [
+            {answer.joined, self.joined(answer)} == {True, False} for answer in latest.values()
+        ]
+        return len(latest) - sum(asked_again)
 
     @property
     def corrected(self) -> bool:
         """Whether a person decided part of this count, so that its interval does not apply."""
-        return any(one.kind != "unsure" for one in applying(self.log, self.decided))
+        return any(answer.kind != "unsure" for answer in applying(self.log, self.decided))
 
 
 def counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
@@ -97,7 +103,7 @@ def whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
 
 def split_polyps(answer: Correction, before: Solved, after: Solved) -> list[list[int]]:
     """Rows of each polyp that an answer was not about and that is no longer one polyp."""
-    if answer.kind in ("undo", "redo", "done", "reopen"):
+    if answer.kind in WITHOUT_VIEWS:
         return []
     named = {*answer.tracklets, *answer.others, *answer.apart}
     row_of = {name: row for row, name in enumerate(after.table["tracklet_id"])}
