@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from polyplink.associate.alarms import FEATURES, AlarmModel, fit_alarms, tracklet_features
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.origin import Material
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets.box_runs import box_rows
 from polyplink.tracklets.prepare import prepare
@@ -151,3 +152,15 @@ def test_the_threshold_keeps_the_requested_share_of_polyps_and_is_at_most_two_th
     assert "400 of 400 tracklets show a polyp" in only_polyps
     no_tracklets = fit_alarms(X.clear(), V[:0], [], [], keep=0.9)
     assert no_tracklets == "there is no tracklet of a detector"
+
+
+@pytest.mark.parametrize(
+    ("material", "groups"),
+    [("stills in motion", "5 groups of still images"), ("recordings", "5 patients")],
+)
+def test_groups_of_still_images_are_not_called_patients(material: Material, groups: str) -> None:
+    X, V, polyps = random_tracklets()
+    patients = [f"v{i % 5}" for i in range(len(polyps))]
+    result = fit_alarms(X, V, polyps, patients, keep=0.9, material=material)
+    assert not isinstance(result, str)
+    assert result[0].origin.startswith(f"fitted on {groups}; cross-fitted, ")

@@ -5,16 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from polyplink.associate.alarms import AlarmModel
-from polyplink.associate.identities import (
-    Calibration,
-    untuned,
-    with_named_stills,
-)
-from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import LANGUAGES, Language, catalogue
 from polyplink.counting.result import Count
-from polyplink.data.origin import Material
 from polyplink.report.formats import Texts
 
 
@@ -35,20 +27,3 @@ def test_a_count_of_0_without_an_interval_says_so(language: Language) -> None:
     assert t.interval(None, None, 0) == texts["interval.zero"]
     assert t.interval(None, None, 2) == t.interval(None, None) == texts["interval.none"]
     assert t.interval(0, 1, 0) == texts["interval"].format(low=0, high=1)
-
-
-@pytest.mark.parametrize(
-    ("material", "fitted"),
-    [
-        ("stills in motion", "fitted on 5 groups of still images; all stay"),
-        ("recordings", "fitted on 5 patients; all stay"),
-    ],
-)
-def test_groups_of_still_images_are_not_called_patients(material: Material, fitted: str) -> None:
-    alarms = AlarmModel(0.0, (), (), 0.5, "fitted on 5 patients; all stay")
-    calibration = Calibration("detector", "detector", material, procedures=40)
-    point = replace(untuned("here"), alarms=alarms, calibration=calibration)
-    named = with_named_stills(point)
-    assert named.alarms is not None
-    assert named.alarms.origin == fitted
-    assert to_plain(with_named_stills(named)) == to_plain(named)

@@ -19,6 +19,7 @@ from polyplink.associate.links import cross_fit, logistic
 from polyplink.associate.similarity import Reals, expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
+from polyplink.data.origin import Material
 from polyplink.tracklets.box_runs import USUAL_FPS, box_rows
 from polyplink.tracklets.prepare import Prepared
 
@@ -156,6 +157,8 @@ def fit_alarms(
     polyps: Sequence[str | None],
     patients: Sequence[str],
     keep: float,
+    *,
+    material: Material | None = None,
 ) -> tuple[AlarmModel, Reals] | str:
     """Fit the probability that a tracklet shows a polyp, and the threshold.
 
@@ -171,6 +174,8 @@ def fit_alarms(
         polyps: (t,) polyp of each tracklet, None for a false alarm.
         patients: (t,) patient of each tracklet: what one of them looks like tells about its others.
         keep: Share of the polyps that must keep a tracklet, above 0 and at most 1.
+        material: What the boxes are of, for the record: patients of stills in motion are groups of
+            still images.
 
     Returns:
         The model, and the cross-fitted probability of each tracklet (t,), NaN in rows with null;
@@ -221,12 +226,13 @@ def fit_alarms(
         "all_alarms": (~real).sum(),
     }
     kept = Message("origin.alarms_kept", {name: int(number) for name, number in numbers.items()})
+    groups_of = "origin.alarms_of_stills" if material == "stills in motion" else "origin.alarms"
     model = AlarmModel(
         intercept - float(linear @ centre),
         tuple(linear[:f].tolist()),
         tuple(linear[f:].tolist()),
         threshold,
-        text_of([Message("origin.alarms", {"n": len(set(groups))}), kept]),
+        text_of([Message(groups_of, {"n": len(set(groups))}), kept]),
     )
     of_all = np.full(usable.size, np.nan)
     of_all[usable] = crossed

@@ -5,7 +5,6 @@ to one procedure, under a reviewer's constraints if any. The result is the polyp
 their number, the confidence of every tracklet, and the decisions that a reviewer should check.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -133,30 +132,12 @@ def untuned(reason: str | Message) -> OperatingPoint:
     return OperatingPoint(UNTUNED, None, str(Message("origin.untuned", {"why": reason})))
 
 
-def with_named_stills(point: OperatingPoint) -> OperatingPoint:
-    """The operating point; groups of still images are not called patients.
-
-    The filter of false alarms is fitted on groups with no image in common. Of stills in motion
-    these are no patients, as weights of earlier versions say.
-    """
-    if point.alarms is None or point.calibration is None:
-        return point
-    if point.calibration.material != "stills in motion":
-        return point
-    first, rest = point.alarms.origin.partition("; ")[::2]
-    groups = re.fullmatch(r"fitted on (\d+) patients", first)
-    if groups is None:
-        return point
-    kinds = Message("origin.alarms_of_stills", {"n": int(groups[1])})
-    return replace(point, alarms=replace(point.alarms, origin=f"{kinds}; {rest}"))
-
-
 def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
     """The operating point stored in weights or in count.json."""
     if record is None:
         return untuned(Message("origin.no_point"))
     try:
-        return with_named_stills(from_plain(OperatingPoint, {"links": None, **record}))
+        return from_plain(OperatingPoint, {"links": None, **record})
     except (ValidationError, TypeError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "no mapping"
         raise PolyplinkError(

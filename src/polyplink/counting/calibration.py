@@ -11,7 +11,6 @@ from polyplink.associate.identities import (
     OperatingPoint,
     from_record,
     untuned,
-    with_named_stills,
 )
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
@@ -155,6 +154,7 @@ def fit_point(
             table["polyp_id"].to_list(),
             [patients[name] for name in table["procedure_id"]],
             keep,
+            material=None if source is None else source.material,
         )
         if isinstance(fit, str):
             warnings.append(f"false alarms are not filtered: {fit}")
@@ -174,7 +174,7 @@ def fit_point(
         here = Message("origin.here", {"why": fitted.origin})
         return replace(point, origin=f"{point.origin}; {here}"), warnings
     fitted = replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma)
-    return with_named_stills(fitted), warnings
+    return fitted, warnings
 
 
 def fit_probes(
