@@ -96,6 +96,15 @@ def file_key(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def file_state(path: str | Path) -> list[int]:
+    """Size (bytes) and time of the last change (ns) of a file; empty if it cannot be read."""
+    try:
+        state = os.stat(path)  # noqa: PTH116 - no path object for each of many files
+    except OSError:
+        return []
+    return [state.st_size, state.st_mtime_ns]
+
+
 def _lives(pid: int) -> bool:
     """Whether a process is running on this machine, under any user."""
     if sys.platform == "win32":  # where signal 0 is Ctrl-C

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.core.artefacts import whole_folder
+from polyplink.core.artefacts import file_state, whole_folder
 from polyplink.core.parts import FORMATS
 from polyplink.data.tables import (
     SOURCE_FILES,
@@ -64,7 +64,7 @@ def write_places(folder: Path, format_name: str, imported: Imported, source: Pat
         for path in map(os.path.abspath, places.files):
             inside = path.startswith(root)
             name = path.removeprefix(root).replace(os.sep, "/") if inside else Path(path).name
-            rows.append((path, name, *_state(path)))
+            rows.append((path, name, *file_state(path)))
     marks = {_FORMAT: format_name, _KEY: imported.data.key}
     marks |= {_OPTION + name: value for name, value in options.items()}
     files, items = (folder / name for name in SOURCE_FILES)
@@ -92,7 +92,7 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
     if about.get(_KEY) != data.key:  # the imported tables were replaced by others
         return None
     boxes = read_marked(items, hint)[0]
-    changed = [name for path, name, *state in table.iter_rows() if _state(path) != state]
+    changed = [name for path, name, *state in table.iter_rows() if file_state(path) != state]
     warning = (
         f"{changed[0]} has changed since the import: boxes are in {TABLE}" if changed else None
     )
@@ -115,15 +115,6 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
     return Returned(out, about[_FORMAT])
-
-
-def _state(path: str) -> list[int]:
-    """Size (bytes) and time of the last change (ns) of a file; empty if it does not exist."""
-    try:
-        state = os.stat(path)  # noqa: PTH116 - as above
-    except OSError:
-        return []
-    return [state.st_size, state.st_mtime_ns]
 
 
 def _write_table(path: Path, data: DataSet, places: pl.DataFrame, tracks: pl.DataFrame) -> None:

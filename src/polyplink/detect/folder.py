@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from polyplink import __version__
-from polyplink.core.artefacts import RunRecord, content_key, file_key, read_json
+from polyplink.core.artefacts import RunRecord, content_key, file_key, file_state, read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import DETECTORS
@@ -142,16 +142,8 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
 
 def _state(recordings: Sequence[Recording], origin: BoxesOrigin, settings: PrepareSettings) -> str:
     """A key of everything that boxes depend on; of files, their sizes and times of change."""
-
-    def stamp(path: Path) -> tuple[int, ...]:
-        try:
-            status = path.stat()
-        except OSError:  # reading the recording will name it
-            return ()
-        return status.st_size, status.st_mtime_ns
-
     files = [
-        [stamp(recording.path / name) for name in recording.images or ("",)]
+        [file_state(recording.path / name) for name in recording.images or ("",)]
         for recording in recordings
     ]
     return content_key("detect", __version__, recordings, files, origin, settings)
