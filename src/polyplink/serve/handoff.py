@@ -402,8 +402,8 @@ def _page(desk: Desk, review: Review, t: Texts) -> str:
     for index, procedure in enumerate(review.procedures):
         state = desk.procedure(index)
         groups = zip(procedure.reviewed_polyps, state["groups"], strict=True)
-        shown = [(polyp, pictures(state, group)) for polyp, group in groups]
+        polyps = [(polyp, pictures(state, group)) for polyp, group in groups]
         removed = [clock(view["start_s"]) for view in state["tracklets"] if view["removed"]]
-        sections.append((procedure, shown, removed))
+        sections.append((procedure, polyps, removed))
     page = environment("polyplink.serve", "page").get_template("handoff.html.j2")
     return page.render(review=review, sections=sections, t=t, few=FEW)

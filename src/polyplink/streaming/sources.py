@@ -236,11 +236,14 @@ def boxes_from(
     head = _object(lines.readline(LONGEST_LINE), f"{where}, line 1")
     name = head.get("procedure", recording.name if recording else "live")
     keys = ("fps", "width", "height")
-    known = {} if recording is None else {key: getattr(recording, key) for key in keys}
-    rate_known = bool(head.get("fps", known.get("fps", True)))
+    of_recording: dict[str, Any] = {}
     if recording is not None:
-        known["fps"] = recording.rate
-    values: list[Any] = [head.get(key, known.get(key)) for key in keys]
+        of_recording = {
+            "fps": recording.rate,
+            "width": recording.width,
+            "height": recording.height,
+        }
+    values: list[Any] = [head.get(key, of_recording.get(key)) for key in keys]
     fps, width, height = values
     for key, value, most in zip(keys, values, LARGEST, strict=True):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -266,7 +269,14 @@ def boxes_from(
     if recording is not None:
         frames = _with_pictures(frames, recording)
     return LiveSource(
-        str(name), float(fps), width, height, frames, recording, kind, rate_known=rate_known
+        str(name),
+        float(fps),
+        width,
+        height,
+        frames,
+        recording,
+        kind,
+        rate_known="fps" in head or recording is None or recording.fps is not None,
     )
 
 
