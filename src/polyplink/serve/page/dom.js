@@ -22,6 +22,10 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A text whose commands, between backticks, are marked as code. */
+export const withCode = (text) =>
+  text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+
 const made = new Map();
 
 /** A part of the page: built anew only where `parts`, what it is made of, have changed. */

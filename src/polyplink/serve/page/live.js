@@ -1,6 +1,6 @@
 // The page of a running procedure: shows each state as it comes, and nothing of its own.
 
-import { h, show } from "./dom.js";
+import { h, show, withCode } from "./dom.js";
 import { clock, count, interval, loadWords, number, share, t } from "./words.js";
 
 /** A picture that its caption describes. */
@@ -75,7 +75,7 @@ function render(state) {
   const warned = lines(state.warnings);
   show(document.getElementById("notice"), warned.length > 0 && h(
     "ul", { class: "warn", role: "note", "aria-label": t("warnings") },
-    warned.map((line) => h("li", {}, line))));
+    warned.map((line) => h("li", {}, withCode(line)))));
   const shown = state.finished ?? state;
   show(
     document.getElementById("main"),
@@ -89,7 +89,7 @@ function render(state) {
     ),
     h("p", { class: "range" }, (shown.count > 0 || state.finished) && interval({ ...shown, polyps: shown.count })),
     shown.low !== null
-      && lines(state.basis).map((line) => h("p", { class: "small soft" }, line)),
+      && lines(state.basis).map((line) => h("p", { class: "small soft" }, withCode(line))),
     state.finished
       ? [!shown.count && h("p", { class: "news" }, t("polyp.none")), finished(state.finished)]
       : [state.open.length > 0 && h("p", { class: "news" }, t("live.open")),

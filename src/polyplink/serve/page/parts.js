@@ -1,6 +1,6 @@
 // What is shown, as functions of the state: the list of procedures, a procedure and its parts.
 
-import { h, reused } from "./dom.js";
+import { h, reused, withCode } from "./dom.js";
 import { LANGUAGES, clock, count, interval, lasting, moment, number, share, spoken, t }
   from "./words.js";
 
@@ -171,12 +171,12 @@ export function nextOpen(overview, index) {
 export const warnings = (of) => {
   const lines = of?.warnings?.[spoken()] ?? [];
   return lines.length > 0 && h("ul", { class: "warn", role: "note", "aria-label": t("warnings") },
-    lines.map((line) => h("li", {}, line)));
+    lines.map((line) => h("li", {}, withCode(line))));
 };
 
 /** What the 90 % intervals were calibrated on; nothing where none is given. */
 export const basis = (of) =>
-  (of?.basis?.[spoken()] ?? []).map((line) => h("p", { class: "soft" }, line));
+  (of?.basis?.[spoken()] ?? []).map((line) => h("p", { class: "soft" }, withCode(line)));
 
 /** What is said where no question is open: more only where that is known to mean something. */
 function nothingOpen(state, key) {
