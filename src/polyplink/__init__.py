@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from polyplink.cli.weights_show import show_weights as show_weights
     from polyplink.core.errors import PolyplinkError as PolyplinkError
     from polyplink.core.results import Result as Result
-    from polyplink.pipeline.counted import Counted as Counted
+    from polyplink.pipeline.count_data import Counted as Counted
 else:  # mypy would take any name for one that __getattr__ returns
     from importlib import import_module
 
     _OTHERS = {
         "Calibrated": "polyplink.cli.calibrate",
-        "Counted": "polyplink.pipeline.counted",
+        "Counted": "polyplink.pipeline.count_data",
         "Evaluated": "polyplink.cli.evaluate",
         "Exported": "polyplink.cli.export",
         "Learned": "polyplink.cli.learn_from",

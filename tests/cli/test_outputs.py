@@ -8,12 +8,13 @@ from subprocess import PIPE
 import polars as pl
 import pytest
 
+from polyplink.cli.verb import output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.sharing import sole_writer
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record, weights_path
-from polyplink.pipeline.outputs import output_folder, protect_other_counts
+from polyplink.pipeline.count_data import protect_other_counts
 from polyplink.scale.index import Index
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings

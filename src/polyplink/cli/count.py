@@ -7,13 +7,12 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import Result, check_given, inform
+from polyplink.cli.verb import Result, check_given, inform, output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.results import Progress
-from polyplink.pipeline.outputs import output_folder
 
 if TYPE_CHECKING:
-    from polyplink.pipeline.counted import Counted
+    from polyplink.pipeline.count_data import Counted
 
 
 def count(

@@ -19,19 +19,18 @@ from polyplink.cli.options import (
     TrackletOptions,
     WeightsOption,
 )
-from polyplink.cli.verb import Result, check_given, inform
+from polyplink.cli.verb import Result, check_given, inform, output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import catalogue
 from polyplink.core.results import Progress
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
-from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts
 
 if TYPE_CHECKING:
     from polyplink.core.messages import Message
     from polyplink.encoders.load import NamedEncoder
-    from polyplink.pipeline.counted import Counted
+    from polyplink.pipeline.count_data import Counted
     from polyplink.streaming.live_count import LiveCount
     from polyplink.streaming.live_page import LivePage
 
@@ -142,7 +141,7 @@ def live(
     # The record, and how the written data folder is counted in the end.
     from polyplink.associate.online import OnlineSettings
     from polyplink.encoders.load import load_named
-    from polyplink.pipeline.count_data import count_and_track
+    from polyplink.pipeline.count_data import SOURCE, count_and_track
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import event_log, follow, wait_for_signal
     from polyplink.streaming.setup import lasting_messages, open_linking, warm_detector
@@ -251,6 +250,7 @@ def live(
 
 def _claim(out: Path, recording: str | None, *, replace: bool) -> None:
     """Refuse a folder with another count, or with files of a killed count."""
+    from polyplink.pipeline.count_data import RUN_PARTS, protect_other_counts
     from polyplink.streaming.live_count import written_pieces
 
     PolyplinkError.unless(

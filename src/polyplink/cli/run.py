@@ -18,18 +18,17 @@ from polyplink.cli.options import (
     TrackletOptions,
     WeightsOption,
 )
-from polyplink.cli.verb import Result, check_given, inform
+from polyplink.cli.verb import Result, check_given, inform, output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import catalogue
 from polyplink.core.results import Progress, counter
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
-from polyplink.pipeline.outputs import RUN_PARTS, SOURCE, output_folder, protect_other_counts
 
 if TYPE_CHECKING:
     from polyplink.core.messages import Message
-    from polyplink.pipeline.counted import Counted
+    from polyplink.pipeline.count_data import Counted
 
 FORMS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by the ending of their file
 
@@ -119,7 +118,12 @@ def run(
         from polyplink.data.tables import is_data_folder
         from polyplink.detect.folder import detect_folder
         from polyplink.encoders.weights import read_record, weights_path
-        from polyplink.pipeline.count_data import count_and_track
+        from polyplink.pipeline.count_data import (
+            RUN_PARTS,
+            SOURCE,
+            count_and_track,
+            protect_other_counts,
+        )
 
         record = RunRecord("run", settings={SOURCE: str(source.resolve())})
         record.claim(out)

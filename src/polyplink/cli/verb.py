@@ -1,5 +1,6 @@
-"""Shared by all verbs: checks of arguments, progress, and results."""
+"""Shared by all verbs: checks of arguments, output folders, progress, and results."""
 
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
+from polyplink.core.text import readable_path
 
-__all__ = ["UNMEASURED", "Result", "check_given", "inform", "named_files"]
+__all__ = ["UNMEASURED", "Result", "check_given", "inform", "named_files", "output_folder"]
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
@@ -68,6 +70,31 @@ def check_given(
         for part in parts:
             if part not in (None, "all", *parts_of_data):
                 read_data(data).part(part)
+
+
+def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:
+    """The output folder of a count: `out`, or COMMAND/NAME, named after the source.
+
+    Args:
+        out: The folder that the user named; None for the default.
+        command: The verb.
+        source: A recording, a file or folder of boxes, a data folder, or the address of a device.
+
+    Example:
+        >>> output_folder(None, "run", "films/a.mp4"), output_folder(Path("x"), "run", "a.mp4")
+        (PosixPath('run/a'), PosixPath('x'))
+        >>> output_folder(None, "live", "rtsp://tower.local/1")
+        PosixPath('live/tower.local-1')
+    """
+    if out is not None:
+        is_file = Path(out).is_file()
+        PolyplinkError.unless(not is_file, f"--out {out} is a file", "name a folder")
+        return Path(out)
+    path = Path(source).resolve()
+    name = path.name if path.is_dir() else path.stem
+    if "://" in str(source):  # an address
+        name = re.sub(r"[^\w.]+", "-", str(source).partition("://")[2])
+    return readable_path(Path(command), name.strip("-") or "all")
 
 
 def inform(stage: str, done: int, total: int) -> None:

@@ -6,14 +6,18 @@ videos; `count_and_track` does both and writes the tracks.
 
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
-from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json, write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
 from polyplink.core.text import readable_path, relative_path
@@ -39,23 +43,114 @@ from polyplink.counting.record import (
 from polyplink.counting.result import Count
 from polyplink.data.origin import read_origin
 from polyplink.data.returned import return_boxes
-from polyplink.data.tables import csv_text, write_table
+from polyplink.data.tables import DataSet, csv_text, write_table
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.encoders.vectors import write_embeddings
 from polyplink.encoders.weights import weights_path
-from polyplink.pipeline.counted import Counted
-from polyplink.pipeline.outputs import BOXES, SOURCE, VIDEOS, protect_other_counts
 from polyplink.report.contents import build_report
 from polyplink.report.formats import figure_text
-from polyplink.report.page import write_report
+from polyplink.report.page import render_fragment, write_report
 from polyplink.report.printed_tables import count_table
-from polyplink.tracklets.box_runs import one_box_a_frame
+from polyplink.report.records import Report
+from polyplink.tracklets.box_runs import BOX, one_box_a_frame
 from polyplink.tracklets.prepare import lost_boxes
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
+SOURCE = "source"  # key in the settings of run.json: the recording or data that was counted
+BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
+RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)  # folders that `run` writes
 # Files of an earlier count that must be removed; all others are overwritten.
 COUNT_FILES = ("count.json", "corrections.jsonl", BOXES, VIDEOS)
+# Columns of counts.csv.
+COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A finished count; a notebook shows the counts, the time lines and the views.
+
+    Attributes:
+        report: The report's file.
+        polyps: Polyps counted in all procedures.
+        page: The contents of the report.
+        count: The record of the count, as written to count.json.
+        boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
+            tracklet (both from 1 in a procedure), and interpolated (in a gap of the tracklet).
+        data: The data set that was counted.
+        tracks: track_id and polyp of each detection of `data`; null for none.
+        views: The contents of views.csv, a row for each tracklet.
+    """
+
+    report: Path
+    polyps: int
+    page: Report = field(repr=False)
+    count: Count = field(repr=False)
+    boxes: pl.DataFrame = field(repr=False)
+    data: DataSet = field(repr=False)
+    tracks: pl.DataFrame = field(repr=False)
+    views: pl.DataFrame = field(repr=False)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The contents of count.json."""
+        return self.count.plain()
+
+    @property
+    def all_boxes(self) -> pl.DataFrame:
+        """The linked boxes, and the detections without a polyp (null), for drawing."""
+        columns = ("procedure_id", "frame", *BOX, "polyp", "interpolated")
+        others = self.data.detections.filter(self.tracks["polyp"].is_null()).with_columns(
+            polyp=pl.lit(None, pl.Int64), interpolated=pl.lit(False)
+        )
+        return pl.concat([self.boxes.select(columns), others.select(columns)])
+
+    @property
+    def counts(self) -> pl.DataFrame:
+        """The contents of counts.csv, a row for each procedure."""
+        rows = [
+            {name: getattr(procedure, name) for name in COUNTS}
+            for procedure in self.count.procedures
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def _repr_html_(self) -> str:
+        return render_fragment(self.page)
+
+
+def protect_other_counts(
+    folder: Path, source: str | Path | None, parts: Sequence[str], *, replace: bool
+) -> None:
+    """Refuse to overwrite the count of another source; with `replace`, remove that count.
+
+    Args:
+        folder: The output folder.
+        source: The source to count; None if the same name may stand for another procedure, as that
+            of a camera does.
+        parts: Files and folders in `folder` that belong to a count.
+        replace: Whether to remove the existing count.
+
+    Raises:
+        PolyplinkError: If the folder holds the count of another source and `replace` is False.
+    """
+    existing = [part for part in (folder / name for name in parts) if part.exists()]
+    if not existing:
+        return
+    record = folder / "run.json"
+    counted = read_json(record).get("settings", {}).get(SOURCE) if record.is_file() else None
+    if counted is not None and source is not None and counted == str(Path(source).resolve()):
+        return
+    recording = "another recording" if counted in (None, "-") else counted
+    PolyplinkError.unless(
+        replace,
+        f"{folder} holds the count of {recording}",
+        "name another --out, or replace that count with --replace",
+    )
+    for part in existing:
+        if part.is_dir():
+            shutil.rmtree(part)
+        else:
+            part.unlink()
 
 
 def return_data(
@@ -84,7 +179,16 @@ def return_data(
     if video:
         from polyplink.pipeline.drawn_video import draw_videos  # noqa: PLC0415 - its fonts are slow
 
-        files, without_video = draw_videos(result, data, out / VIDEOS, progress)
+        names = [procedure.procedure_id for procedure in result.count.procedures]
+        procedures = result.data.procedures.filter(pl.col("procedure_id").is_in(names))
+        files, without_video = draw_videos(
+            procedures,
+            result.all_boxes,
+            result.data.detections,
+            data,
+            out / VIDEOS,
+            progress=progress,
+        )
         facts["videos"] = [str(file) for file in files]
         printed += [f"video: {file}" for file in files]
         warnings += without_video

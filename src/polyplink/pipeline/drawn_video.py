@@ -24,7 +24,6 @@ from polyplink.core.text import many, readable_path
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
 from polyplink.data.files.images import Picture, planes_of
 from polyplink.data.files.video import open_video, split_frame_name
-from polyplink.pipeline.counted import Counted
 from polyplink.report.formats import clock
 from polyplink.report.polyps import HUES
 from polyplink.tracklets.box_runs import USUAL_FPS
@@ -239,13 +238,21 @@ def draw_video(
 
 
 def draw_videos(
-    counted: Counted, folder: Path, out: Path, progress: Progress
+    procedures: pl.DataFrame,
+    boxes: pl.DataFrame,
+    detections: pl.DataFrame,
+    folder: Path,
+    out: Path,
+    *,
+    progress: Progress,
 ) -> tuple[list[Path], list[str]]:
     """Write a video for each procedure with pictures.
 
     Args:
-        counted: The count.
-        folder: The data folder that was counted.
+        procedures: The procedures, rows of the data folder's table.
+        boxes: procedure_id and the columns of `Drawing.of`.
+        detections: The detections of the data folder, which name the pictures.
+        folder: The data folder.
         out: Folder for the videos.
         progress: Called for frames.
 
@@ -254,19 +261,9 @@ def draw_videos(
     """
     files = []
     lines = []
-    data = counted.data
-    unnumbered = data.detections.filter(counted.tracks["polyp"].is_null())
-    unnumbered = unnumbered.with_columns(polyp=pl.lit(None, pl.Int64), interpolated=pl.lit(False))
-    boxes = pl.concat(
-        [
-            table.select("procedure_id", "frame", *Box._fields)
-            for table in (counted.boxes, unnumbered)
-        ]
-    )
-    names = [procedure.procedure_id for procedure in counted.count.procedures]
-    for row in data.procedures.filter(pl.col("procedure_id").is_in(names)).iter_rows(named=True):
+    for row in procedures.iter_rows(named=True):
         name, n_frames = row["procedure_id"], row["n_frames"]
-        with_image = data.detections.filter(procedure_id=name).drop_nulls("image")
+        with_image = detections.filter(procedure_id=name).drop_nulls("image")
         images = dict(with_image.select("frame", "image").iter_rows())
         procedure_boxes = boxes.filter(procedure_id=name)
         drawing = Drawing.of(procedure_boxes, row["fps"] or USUAL_FPS, n_frames)
