@@ -1,5 +1,6 @@
 """The verb `doctor`: what is wrong with a data folder, and what fixes it."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +8,7 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.verb import Result, inform
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
     from polyplink.data.doctor import Finding
@@ -45,7 +46,7 @@ def doctor(
         images=images,
         deep=deep,
         folder=Path(data),
-        progress=counter(progress, "images opened"),
+        progress=partial(progress, "images opened"),
     )
     findings += diagnose_tracklets(dataset)
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))

@@ -12,7 +12,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, counter, silent
+from polyplink.core.results import Progress, silent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,7 +123,7 @@ def embed_data(
             address=address,
             workers=workers,
             gpus=device != "cpu",
-            progress=counter(progress, "procedures"),
+            progress=partial(progress, "procedures"),
         )
         key, kind = answers[0]  # of a GPU where the workers have one
         encoder = replace(encoder, key=key, device=torch.device(kind), embedder=_nothing_left)

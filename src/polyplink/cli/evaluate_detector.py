@@ -1,6 +1,7 @@
 """The verb `evaluate-detector`: average precision and recall of a detector."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 from polyplink.core.text import many
 from polyplink.models.shipped import is_shipped
 
@@ -84,7 +85,7 @@ def evaluate_detector(
         SIDE,
         frames,
         workers=workers,
-        progress=counter(progress, "procedures"),
+        progress=partial(progress, "procedures"),
     )
     figures = measure_in_frames(detect_in_frames(model, images), images, score=score)
     return Result(figures, printed=detector_lines(figures), warnings=warnings)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
@@ -12,7 +13,7 @@ from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, inform, written_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
@@ -122,7 +123,7 @@ def import_data(
         fps=fps,
         workers=workers,
         options=_parsed(of_format),
-        progress=counter(progress, "procedures"),
+        progress=partial(progress, "procedures"),
     )
     return written_data(out, data, warnings)
 

@@ -1,5 +1,6 @@
 """The verb `prepare`: tracklets and their crops, which other verbs reuse."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -8,7 +9,7 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.options import TrackletOptions
 from polyplink.cli.verb import Result, check_given, inform
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def prepare_data(
         strict=strict,
         workers=workers,
         device=device,
-        progress=counter(progress, "crops"),
+        progress=partial(progress, "crops"),
     )
     broken = prepared.broken()
     counts: dict[str, Any] = {

@@ -22,7 +22,7 @@ from polyplink.cli.verb import Result, check_given, inform, output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import catalogue
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
 
@@ -197,7 +197,7 @@ def _import(
             fps=fps,
             workers=workers,
             options=stated,
-            progress=counter(progress, "procedures"),
+            progress=partial(progress, "procedures"),
         )[1]
     except ImportOptionError as error:
         hint = error.hint.replace("--video", "--recording")

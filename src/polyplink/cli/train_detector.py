@@ -14,7 +14,7 @@ from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, check_given, inform
 from polyplink.core.artefacts import file_key, read_json, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 from polyplink.core.sharing import sole_writer
 from polyplink.core.text import many
 
@@ -147,7 +147,7 @@ def train_detector(
         _claim(folder, to_plain(settings))
         images, unseen_images = _split(image_files(empty) if empty else [], held)
         read = partial(read_frames, data, data_set, side=side, most=frames, workers=workers)
-        learned = read(trained, empty=images, progress=counter(progress, "procedures"))
+        learned = read(trained, empty=images, progress=partial(progress, "procedures"))
 
         # The network, as an ONNX file.
         processes = max(1, workers - 1)  # this one trains
@@ -231,7 +231,7 @@ def _fit(
         device=device,
         workers=workers,
         after_epoch=after_epoch,
-        progress=counter(progress, "steps"),
+        progress=partial(progress, "steps"),
     )
 
 

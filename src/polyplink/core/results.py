@@ -8,7 +8,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from typer import echo
@@ -19,7 +18,7 @@ from polyplink.core.errors import visible
 Progress = Callable[[str, int, int], None]
 """Callback of a verb, called with (stage, done, total)."""
 StageProgress = Callable[[int, int], None]
-"""Callback of one stage of a verb, called with (done, total)."""
+"""Callback of one stage of a verb, called with (done, total): `partial(progress, "stage")`."""
 
 WIDEST = 2000  # characters of a line of a table in a file
 LONGEST_REPR = 400  # characters of a value in the repr of a result
@@ -33,11 +32,6 @@ def silent(stage: str, done: int, total: int) -> None:
 
 def silent_stage(done: int, total: int) -> None:
     """A progress callback of one stage that does nothing."""
-
-
-def counter(progress: Progress, stage: str) -> StageProgress:
-    """The callback for one stage of a verb."""
-    return partial(progress, stage)
 
 
 @dataclass(frozen=True)

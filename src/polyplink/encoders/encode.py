@@ -17,7 +17,7 @@ import polars as pl
 from polyplink import __version__
 from polyplink.core.artefacts import whole_file, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, counter, silent
+from polyplink.core.results import Progress, silent
 from polyplink.core.text import brief
 from polyplink.data.tables import read_data
 from polyplink.encoders.embed import WithCrops, embed_stored, fragment_table
@@ -48,7 +48,7 @@ def prepare_part(
         with_crops: False for tables without crops.
     """
     procedures = read_data(folder).part(part) if isinstance(part, str) else part
-    stage = counter(progress, "crops")
+    stage = partial(progress, "crops")
     return prepare(
         folder,
         settings,
@@ -195,7 +195,7 @@ def stored_vectors(
         folder,
         length=clip,
         with_crops=with_crops,
-        progress=counter(progress, stage),
+        progress=partial(progress, stage),
     )
 
 

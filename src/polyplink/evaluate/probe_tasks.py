@@ -6,6 +6,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import polars as pl
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-from polyplink.core.results import Progress, StageProgress, counter, silent, silent_stage
+from polyplink.core.results import Progress, StageProgress, silent, silent_stage
 from polyplink.data.protocols import SHARE, is_splits, split_by_patient
 from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
@@ -270,7 +271,7 @@ def probe_encoders(
             test,
             settings=settings or task.settings,
             seeds=range(seeds),
-            progress=counter(progress, f"probe {task.name}"),
+            progress=partial(progress, f"probe {task.name}"),
         )
         left_out = len(train) + len(test) - sum(trained) - sum(result.polyps)
         probed[name] = Probed(task.name, result, trained, left_out)

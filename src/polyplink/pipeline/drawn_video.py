@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, StageProgress, counter, silent_stage
+from polyplink.core.results import Progress, StageProgress, silent_stage
 from polyplink.core.text import many, readable_path
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
 from polyplink.data.files.images import Picture, planes_of
@@ -270,7 +270,7 @@ def draw_videos(
         path = readable_path(out, name, ".mp4")
         pictures = _pictures(folder / row["source"], images, n_frames)
         try:
-            draw_video(path, pictures, drawing, counter(progress, f"video {name}"))
+            draw_video(path, pictures, drawing, partial(progress, f"video {name}"))
             files.append(path)
         except PolyplinkError as error:
             lines.append(f"no video of {name}: {error}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +17,7 @@ from polyplink.associate.clusterers import clusterer_title
 from polyplink.associate.grid_search import find_grid, search
 from polyplink.associate.similarity import cosine, unit_rows, visual
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 from polyplink.encoders.encode import Encoded
 from polyplink.encoders.weights import weights_path
 from polyplink.evaluate.choosing import TARGET_FPR, choose
@@ -258,7 +259,7 @@ def draw_counting(data: FigureData) -> Figure:
         "name another --clusterer too, or draw the figure clusterers",
     )
     counts: dict[str, list[ProcedureCounts]] = {}
-    tick = counter(data.progress, "search")
+    tick = partial(data.progress, "search")
     for place in range(len(samples.procedures)):
         part, rows = samples.of_procedure(place)
         if part.known.any():

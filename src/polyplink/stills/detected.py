@@ -7,12 +7,13 @@ the count is tested.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 from polyplink.core.text import many
 from polyplink.data.empty import empty_files
 from polyplink.data.files.trees import image_files
@@ -182,7 +183,7 @@ def _write_part(
         part.empty,
         config,
         name=part.dataset,
-        progress=counter(progress, f"stills in motion, to {part.name}"),
+        progress=partial(progress, f"stills in motion, to {part.name}"),
     )
     data, _ = detect_folder(
         data_folder / "frames",

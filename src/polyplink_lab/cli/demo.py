@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from polyplink.cli.options import StrPath
 from polyplink.cli.verb import Result, inform
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, counter, silent
+from polyplink.core.results import Progress, silent
 
 if TYPE_CHECKING:
     from polyplink.learn.train_config import TrainConfig
@@ -101,7 +102,7 @@ def _run_shipped(out: Path, seed: int, workers: int, progress: Progress) -> None
     name, polyps = smoke().polyps[0]
     preset = replace(smoke(), name=RECORDING, polyps=((name, polyps),), width=240, height=210)
     preset = replace(preset, frames="all", annotations="folders")
-    simulate(film, preset, seed, workers=1, progress=counter(progress, "recording rendered"))
+    simulate(film, preset, seed, workers=1, progress=partial(progress, "recording rendered"))
     frames = film / f"{name}_frames"
     counted = run(frames, out=out, replace=True, workers=workers, progress=progress)
     echo(
@@ -131,9 +132,9 @@ def _make(
     raw, data, weights = out / "raw", out / "data", out / "run"
     # As released, but without frames: only crops are rendered, which is a tenth of the work.
     archives = replace(preset, frames="none", annotations="archives")
-    made = counter(progress, "procedures made")
+    made = partial(progress, "procedures made")
     simulate(raw, archives, seed, workers=workers, progress=made)
     import_data("real-colon", raw, data, workers=1, progress=progress)
-    prepare(data, recipe.prepare, workers=workers, progress=counter(progress, "crops"))
+    prepare(data, recipe.prepare, workers=workers, progress=partial(progress, "crops"))
     resume = (weights / LAST).is_file()
     train(recipe, data, out=weights, resume=resume, workers=workers, progress=progress)

@@ -1,5 +1,6 @@
 """The command `simulate`: simulate procedures, or check the simulation (`--check`)."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import Result, inform
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
@@ -97,13 +98,13 @@ def simulate(
         start_server(HEAVY)  # in parallel with the imports of this process
     from polyplink_lab.simulate import data_set
 
-    stage = counter(progress, "procedures")
+    stage = partial(progress, "procedures")
     data = data_set.simulate(out, chosen, seed, device=device, workers=workers, progress=stage)
     files: dict[str, Path] = {}
     if preview:
         from polyplink_lab.simulate.preview import write_preview
 
-        stage = counter(progress, "preview")
+        stage = partial(progress, "preview")
         files = write_preview(out / "preview", chosen, seed, device=device, progress=stage)
     counts: dict[str, Any] = {
         "out": str(out),

@@ -9,6 +9,7 @@ other patients have a wider tolerance, each with its reason beside it.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -18,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from polyplink.cli.verb import inform
-from polyplink.core.results import Progress, counter
+from polyplink.core.results import Progress
 from polyplink.data.tables import DataSet
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink_lab.simulate.data_set import simulate
@@ -133,7 +134,7 @@ def check_simulation(
         One row for each figure; the simulation agrees if all hold.
     """
     tables = replace(preset, frames="none", annotations="none")
-    stage = counter(progress, "procedures")
+    stage = partial(progress, "procedures")
     with TemporaryDirectory() as folder:
         out = Path(folder) / "tables"
         data = simulate(out, tables, seed, workers=workers, progress=stage)
