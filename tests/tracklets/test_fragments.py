@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.tracklets.box_runs import build_tracklets
-from polyplink.tracklets.fragments import crop_rows, fragments, positions, spans_of
+from polyplink.tracklets.box_runs import build_tracklets, positions, spans_of
+from polyplink.tracklets.fragments import crop_rows, fragments
 from polyplink.tracklets.prepare import sampled
 from polyplink.tracklets.settings import PrepareSettings
 from tests.tracklets.sample import detections, random_rows

@@ -11,8 +11,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.result import Count
-from polyplink.tracklets.box_runs import BRIDGED
-from polyplink.tracklets.fragments import positions
+from polyplink.tracklets.box_runs import BRIDGED, positions
 from polyplink.tracklets.prepare import Prepared
 
 if TYPE_CHECKING:

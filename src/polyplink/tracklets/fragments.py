@@ -1,68 +1,13 @@
 """From tracklets to fragments: samples of a fixed number of crops, with positions in time."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.tracklets.box_runs import Spans, positions
 
 LONGEST = 1000  # most crops of a fragment; 2 to 64 in the papers
-
-
-@dataclass(frozen=True)
-class Spans:
-    """First and last annotated frames.
-
-    Attributes:
-        procedures: procedure_id, first_frame, last_frame: over all detections of the procedure.
-        polyps: procedure_id, polyp_id, first_frame, last_frame: over all detections of the polyp.
-    """
-
-    procedures: pl.DataFrame
-    polyps: pl.DataFrame
-
-
-def spans_of(detections: pl.DataFrame) -> Spans:
-    """The spans of all detections, including those of tracklets that are too short to keep.
-
-    Args:
-        detections: The table `polyplink.data.tables.DETECTIONS`.
-
-    Returns:
-        Both tables, sorted by their ids.
-    """
-    ends = {"first_frame": pl.col("frame").min(), "last_frame": pl.col("frame").max()}
-    polyp = ["procedure_id", "polyp_id"]
-    return Spans(
-        procedures=detections.group_by("procedure_id").agg(**ends).sort("procedure_id"),
-        polyps=detections.drop_nulls("polyp_id").group_by(polyp).agg(**ends).sort(polyp),
-    )
-
-
-def positions(rows: pl.DataFrame, spans: pl.DataFrame, name: str = "position") -> pl.Series:
-    """Position of each row's first frame in the annotated span of its procedure or polyp.
-
-    Args:
-        rows: Any table with the ids of `spans` and first_frame (tracklets, fragments).
-        spans: `Spans.procedures` or `Spans.polyps` of the detections of the rows.
-        name: Name of the result.
-
-    Returns:
-        Float64 in [0, 1]; 0 if the span is a single frame, null if the polyp is unknown.
-    """
-    keys = [key for key in spans.columns if key.endswith("_id")]
-    length = pl.col("last_frame") - pl.col("first_frame")
-    spans = spans.select(*keys, span_first="first_frame", length=length)
-    joined = rows.select(*keys, "first_frame").join(
-        spans, on=keys, how="left", maintain_order="left"
-    )
-    # numpy's division is correctly rounded; polars may multiply by the reciprocal and exceed 1.
-    since = (joined["first_frame"] - joined["span_first"]).cast(pl.Float64).to_numpy()
-    lengths = joined["length"].cast(pl.Float64).to_numpy()
-    position = np.divide(since, lengths, out=since * 0.0, where=lengths > 0)
-    return pl.Series(name, position, dtype=pl.Float64).fill_nan(None)
 
 
 def fragments(

@@ -33,9 +33,12 @@ from polyplink.tracklets.box_runs import (
     BRIDGED,
     USUAL_FPS,
     Floats,
+    Spans,
     box_rows,
     build_tracklets,
     frame_rates,
+    positions,
+    spans_of,
 )
 from polyplink.tracklets.crops import (
     BrokenFrame,
@@ -49,7 +52,7 @@ from polyplink.tracklets.crops import (
     write_crops,
 )
 from polyplink.tracklets.detection_crops import copy_kept
-from polyplink.tracklets.fragments import Spans, fragments, positions, spans_of
+from polyplink.tracklets.fragments import fragments
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
