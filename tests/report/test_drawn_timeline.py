@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.report.drawn_timeline import TICKS, Timeline, assign_lanes, describe, layout
 from polyplink.report.formats import Texts
-from polyplink.report.polyps import match
+from polyplink.report.polyps import TICKS, Timeline, assign_lanes, describe, layout, match
 from polyplink.report.records import Procedure
 from tests.report.sample import procedure, procedures
 

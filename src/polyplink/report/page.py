@@ -16,10 +16,9 @@ from PIL import Image
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.messages import Message
-from polyplink.report.drawn_timeline import Timeline, describe, layout
 from polyplink.report.formats import Texts, environment
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
-from polyplink.report.polyps import HUES, Matching, Polyp, match
+from polyplink.report.polyps import HUES, Matching, Polyp, Timeline, describe, layout, match
 from polyplink.report.records import Comparison, Procedure, Report, Tracklet, Values
 
 MOST_IN_NOTEBOOK = 8  # procedures
