@@ -25,10 +25,12 @@ from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import save_weights
+from polyplink.pipeline.count_data import _count_table
 from polyplink.report.contents import build_report
 from polyplink.tracklets.prepare import lost_boxes
 from tests.cli.calls import polyplink
 from tests.conftest import SampleRun
+from tests.report.sample import print_table, report
 
 
 @pytest.fixture
@@ -221,6 +223,21 @@ def test_the_report_is_written_in_the_chosen_language(
         assert (tmp_path / name).read_text() == (count_folder / name).read_text()
 
 
+def test_a_count_table_has_truth_only_where_it_is_known() -> None:
+    sample_report = report()
+    text = print_table(_count_table(sample_report))
+    assert "true" in text
+    rows = [line.split() for line in text.splitlines() if "│ p" in line]
+    assert [[cell for cell in row if cell != "│"] for row in rows] == [
+        ["p0", "5", "3", "2", "1"],
+        ["p1", "5", "3", "2", "1"],
+    ]
+    unknown = tuple(replace(p, n_polyps=None) for p in sample_report.procedures)
+    assert "true" not in print_table(_count_table(replace(sample_report, procedures=unknown)))
+    mixed = (replace(sample_report.procedures[0], n_polyps=None), sample_report.procedures[1])
+    assert "–" in print_table(_count_table(replace(sample_report, procedures=mixed)))
+
+
 def test_an_unknown_language_is_refused_before_counting(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
@@ -266,4 +283,4 @@ def test_a_count_calls_few_source_files(
         count(sample_run.run, sample_run.data, out=tmp_path / "count", device="cpu")
     finally:
         sys.setprofile(before)
-    assert 40 < len(entered) <= 55, sorted(entered)
+    assert 40 < len(entered) <= 51, sorted(entered)

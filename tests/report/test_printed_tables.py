@@ -10,14 +10,13 @@ from polyplink.evaluate.intervals import Figure
 from polyplink.report.formats import Texts, interval, number, reason, signed
 from polyplink.report.printed_tables import (
     comparison_table,
-    count_table,
     difference_table,
     matches_table,
     probe_table,
     write_csv,
 )
 from polyplink.report.records import Comparison, FigureColumn, Method
-from tests.report.sample import comparison, print_table, report
+from tests.report.sample import comparison, print_table
 
 
 def test_a_comparison_without_values_is_not_measured() -> None:
@@ -64,21 +63,6 @@ def test_names_are_not_interpreted_as_markup() -> None:
     assert "[b]a[/b]" in text
     assert "[i]m[/i]" in text
     assert "like frame[a].png" in print_table(matches_table("like frame[a].png", []))
-
-
-def test_a_count_table_has_truth_only_where_it_is_known() -> None:
-    sample_report = report()
-    text = print_table(count_table(sample_report))
-    assert "true" in text
-    rows = [line.split() for line in text.splitlines() if "│ p" in line]
-    assert [[cell for cell in row if cell != "│"] for row in rows] == [
-        ["p0", "5", "3", "2", "1"],
-        ["p1", "5", "3", "2", "1"],
-    ]
-    unknown = tuple(replace(p, n_polyps=None) for p in sample_report.procedures)
-    assert "true" not in print_table(count_table(replace(sample_report, procedures=unknown)))
-    mixed = (replace(sample_report.procedures[0], n_polyps=None), sample_report.procedures[1])
-    assert "–" in print_table(count_table(replace(sample_report, procedures=mixed)))
 
 
 def test_csv_has_full_precision_and_reasons(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
+from rich.table import Table
+from rich.text import Text
 
 from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
@@ -49,9 +51,8 @@ from polyplink.encoders.load import load_named
 from polyplink.encoders.vectors import write_embeddings
 from polyplink.encoders.weights import weights_path
 from polyplink.report.contents import build_report
-from polyplink.report.formats import figure_text
+from polyplink.report.formats import Texts, figure_text, number
 from polyplink.report.page import render_fragment, write_report
-from polyplink.report.printed_tables import count_table
 from polyplink.report.records import Report
 from polyplink.tracklets.box_runs import BOX, one_box_a_frame
 from polyplink.tracklets.prepare import lost_boxes
@@ -300,7 +301,7 @@ def count_data(
         write_report(new / report.name, page)
     correct = _COMMAND_LINE(["polyplink", "review", str(out)])
     printed = [
-        count_table(page),
+        _count_table(page),
         *_lines_below(count, notes),
         f"report: {report}",
         f"to correct it: {correct}",
@@ -360,6 +361,26 @@ def _recorded(
         coverage=coverage_of(part.linked, known_counts(prepared, truth)),
     )
     return count, [*notes, Message("notes.models", {"models": [model.message for model in used]})]
+
+
+def _count_table(report: Report) -> Table:
+    """A table with a row per procedure: views, counted polyps and, if known, true polyps."""
+    table = Table(title="Polyps per procedure", title_justify="left")
+    table.add_column("procedure")
+    with_truth = any(procedure.n_polyps is not None for procedure in report.procedures)
+    true_column = ["true"] if with_truth else []
+    for name in ("views", "polyps", *true_column, "open questions"):
+        table.add_column(name, justify="right")
+    for procedure in report.procedures:
+        true = [number(procedure.n_polyps, 0)] if with_truth else []
+        table.add_row(
+            Text(procedure.procedure_id),
+            str(len(procedure.tracklets)),
+            Texts().count(procedure.n_counted, procedure.interval),
+            *true,
+            str(len(procedure.uncertain)),
+        )
+    return table
 
 
 def _lines_below(count: Count, notes: Sequence[Message]) -> list[str]:

@@ -14,7 +14,6 @@ from polyplink.core.text import csv_cell, many
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.formats import (
     DASH,
-    Texts,
     clock,
     figure_text,
     interval,
@@ -22,7 +21,7 @@ from polyplink.report.formats import (
     reason,
     signed,
 )
-from polyplink.report.records import NOT_MEASURED, Comparison, Report
+from polyplink.report.records import NOT_MEASURED, Comparison
 
 if TYPE_CHECKING:
     from polyplink.evaluate.detections import DetectorFigures
@@ -83,26 +82,6 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
             text = f"{signed(gap.value)} ({ends})" if ends else signed(gap.value)
             cells.append(Text(text, style="bold" if is_significant else ""))
         table.add_row(Text(name), *cells)
-    return table
-
-
-def count_table(report: Report) -> Table:
-    """A table with a row per procedure: views, counted polyps and, if known, true polyps."""
-    table = Table(title="Polyps per procedure", title_justify="left")
-    table.add_column("procedure")
-    with_truth = any(procedure.n_polyps is not None for procedure in report.procedures)
-    true_column = ["true"] if with_truth else []
-    for name in ("views", "polyps", *true_column, "open questions"):
-        table.add_column(name, justify="right")
-    for procedure in report.procedures:
-        true = [number(procedure.n_polyps, 0)] if with_truth else []
-        table.add_row(
-            Text(procedure.procedure_id),
-            str(len(procedure.tracklets)),
-            Texts().count(procedure.n_counted, procedure.interval),
-            *true,
-            str(len(procedure.uncertain)),
-        )
     return table
 
 
