@@ -154,7 +154,22 @@ def test_undo_and_redo_are_lines_of_the_log() -> None:
     decided = decide(log, IDS)
     assert (decided.done, decided.redo) == (True, None)
     assert not decide([*log, correction("reopen")], IDS).done
-    assert not decide([*log, correction("undo", of=log[-1].id)], IDS).done
+    undone = [*log, correction("undo", of=log[-1].id)]
+    assert not decide(undone, IDS).done
+    assert decide([*undone, correction("redo", of=log[-1].id)], IDS).done
+
+
+def test_whatever_changes_a_finished_procedure_opens_it_again() -> None:
+    answer, done = correction("same", "a", "b"), correction("done")
+    log = [answer, done]
+    later = correction("unsure", "b", "c")
+    assert decide(log, IDS).done
+    assert not decide([*log, later], IDS).done
+    assert decide([*log, later, correction("undo", of=later.id)], IDS).done
+    undone = [*log, correction("undo", of=answer.id)]
+    assert not decide(undone, IDS).done
+    assert not decide([*undone, correction("redo", of=answer.id)], IDS).done
+    assert decide([*undone, correction("done")], IDS).done
 
 
 def test_invalid_requests_of_the_page_are_refused() -> None:

@@ -113,6 +113,10 @@ def test_a_hand_off_is_called_reviewed_only_after_all_questions(
             kind = "same" if questions[0]["joined"] else "different"
             desk.correct(index, {"kind": kind, "a": questions[0]["a"], "b": questions[0]["b"]})
             answered += 1
+    page()
+    assert not record()["reviewed"]  # an answer opens the procedure again
+    for index in range(len(desk.names)):
+        desk.correct(index, {"kind": "done"})
     after = page()
     assert f"Geprüfte Fragen: {answered} von {answered}." in after
     assert "<h1>Geprüfte Polypenzählung</h1>" in after

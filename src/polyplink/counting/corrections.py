@@ -184,7 +184,7 @@ class Decided:
         undone: Corrections that were undone.
         undo: The correction to undo next.
         redo: The correction to redo next.
-        done: Whether the reviewer has finished with the procedure.
+        done: Whether the procedure is marked as finished, and was not changed since.
     """
 
     must: tuple[Pair, ...]
@@ -216,11 +216,9 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     answers, undone = _replayed(log)
     active = [answer for name, answer in answers.items() if name not in undone]
     shows: dict[str, bool] = {}
-    finished = False
     for answer in active:
         if answer.kind in ("not_polyp", "polyp"):
             shows |= dict.fromkeys(answer.tracklets, answer.kind == "polyp")
-        finished = answer.kind == "done" if answer.kind in ("done", "reopen") else finished
     counted = {name for name in present if shows.get(name, True)}
     must: list[Pair] = []
     cannot: list[Pair] = []
@@ -256,8 +254,17 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         undone=frozenset(undone),
         undo=active[-1].id if active else None,
         redo=None if newer else latest,
-        done=finished,
+        done=_is_finished(log, active),
     )
+
+
+def _is_finished(log: Sequence[Correction], active: Sequence[Correction]) -> bool:
+    """Whether the latest answer is `done`, and no earlier one was undone or redone since."""
+    if not active or active[-1].kind != "done":
+        return False
+    at = log.index(active[-1])
+    earlier = {line.id for line in log[:at]}
+    return all(line.of not in earlier for line in log[at:])
 
 
 def views_key(tracklets: pl.DataFrame) -> str:

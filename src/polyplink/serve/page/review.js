@@ -47,14 +47,16 @@ async function correct(correction, { focus } = {}) {
     const procedure = await fetchJson(`/api/procedures/${index}/corrections`, correction);
     if (state.index === index) {
       const before = state.procedure.polyps;
+      const reopened = state.procedure.done && !procedure.done && correction.kind !== "reopen";
       state.selected.clear();
       take(procedure);
       const split = procedure.split.map((rows) => t("now.split", {
         times: rows.map((row) => clock(procedure.tracklets[row].start_s)).join(", "),
       }));
+      const more = [...split, ...(reopened ? [t("now.reopened")] : [])];
       showMessage({
-        text: [`${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, ...split].join(" "),
-        undo: correction.kind !== "undo", changed: before !== procedure.polyps, long: split.length > 0,
+        text: [`${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, ...more].join(" "),
+        undo: correction.kind !== "undo", changed: before !== procedure.polyps, long: more.length > 0,
       });
       if (focus) setTimeout(() => $(focus)?.focus());
     }
