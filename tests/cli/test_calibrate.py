@@ -31,7 +31,7 @@ def calibrated(
 ) -> Path:
     out = tmp_path_factory.mktemp("calibrated")
     options = ("--truth", sample_run.data, "--out", out, "--device", "cpu", "--keep", "0.5")
-    result = polyplink("calibrate", sample_run.run, detected, *options)
+    result = polyplink("calibrate", sample_run.weights, detected, *options)
     assert result.exit_code == 0, result.output
     assert "polyps" in result.stdout
     assert "trained or validated on 4 of these procedures" in result.stderr
@@ -42,7 +42,9 @@ def test_false_alarms_are_left_out_and_shown_separately(
     sample_run: SampleRun, detected: Path, calibrated: Path, tmp_path: Path
 ) -> None:
     options = ("--device", "cpu", "--truth", sample_run.data)
-    uncalibrated = polyplink("count", sample_run.run, detected, "-o", tmp_path / "raw", *options)
+    uncalibrated = polyplink(
+        "count", sample_run.weights, detected, "-o", tmp_path / "raw", *options
+    )
     assert "`polyplink calibrate` adds that" in uncalibrated.stderr
     result = polyplink("count", calibrated, detected, "-o", tmp_path / "c", *options)
     assert result.exit_code == 0, result.output
@@ -98,15 +100,15 @@ def test_calibration_procedures_are_recorded_and_unlabelled_data_are_refused(
     assert (seen.data, seen.trained) == (before.data, before.trained)
     assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
     for truth in (("--truth", detected), ()):
-        command = ("calibrate", sample_run.run, detected, *truth, "-o", tmp_path / "o")
+        command = ("calibrate", sample_run.weights, detected, *truth, "-o", tmp_path / "o")
         assert_refused(polyplink(*command, "--device", "cpu"), "no tracklet has a known polyp")
-    command = ("calibrate", sample_run.run, sample_run.data, "-o", tmp_path / "o")
+    command = ("calibrate", sample_run.weights, sample_run.data, "-o", tmp_path / "o")
     refused = polyplink(*command, "--min-length", "99999", "--device", "cpu")
     assert_refused(refused, "no tracklet is long enough to calibrate on; give other procedures")
 
 
 def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
-    command = ("calibrate", sample_run.run, sample_run.data, "-o", tmp_path)
+    command = ("calibrate", sample_run.weights, sample_run.data, "-o", tmp_path)
     result = polyplink(*command, "--device", "cpu", "--json")
     assert "of 5 procedures; cross-fitted there" in json.loads(result.stdout)["links"]
     before, after = (read_record(run / "weights.safetensors") for run in (sample_run.run, tmp_path))
@@ -127,7 +129,7 @@ def test_links_are_fitted_without_false_alarms(sample_run: SampleRun, tmp_path: 
         (sample_run.data, "no tracklet of a detector"),
     ):
         out = tmp_path / "out" / data.name
-        command = ("calibrate", sample_run.run, data, "--truth", sample_run.data, "-o", out)
+        command = ("calibrate", sample_run.weights, data, "--truth", sample_run.data, "-o", out)
         result = polyplink(*command, "--device", "cpu")
         assert result.exit_code == 0, result.output
         assert "false alarms are not filtered: " in result.stderr
@@ -174,7 +176,7 @@ def test_size_and_histology_are_in_the_hand_off(
         data / "procedures.parquet"
     )
     weights, out = tmp_path / "calibrated", tmp_path / "count"
-    calibration = polyplink("calibrate", sample_run.run, data, "-o", weights, "--device", "cpu")
+    calibration = polyplink("calibrate", sample_run.weights, data, "-o", weights, "--device", "cpu")
     assert calibration.exit_code == 0, calibration.output
     assert "size fitted on 10 polyps of 5 patients" in calibration.stdout, calibration.output
     assert "histology fitted on 10 polyps" in calibration.stdout, calibration.output

@@ -119,7 +119,7 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_detector_is_calibrated_and_tested_on_stills(
     sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
-    command: tuple[str | Path, ...] = ("calibrate", sample_run.run, "--stills", stills)
+    command: tuple[str | Path, ...] = ("calibrate", sample_run.weights, "--stills", stills)
     command += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
     command += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
     result = polyplink(*command)
@@ -147,7 +147,7 @@ def test_a_broken_detector_and_too_few_stills_are_refused(
     sample_run: SampleRun, stills: Path, detector: Path, tmp_path: Path
 ) -> None:
     options = ("--stills", stills, "-o", tmp_path / "o", "--device", "cpu", "--detector")
-    command = ("calibrate", sample_run.run, *options)
+    command = ("calibrate", sample_run.weights, *options)
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model")
     assert_refused(polyplink(*command, broken), "broken.onnx")

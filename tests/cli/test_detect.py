@@ -37,7 +37,7 @@ def test_run_counts_a_recording_and_writes_a_report(
     sample_run: SampleRun, tmp_path: Path, detector: Path
 ) -> None:
     frames, out = sample_run.root / "frames" / "001-005", tmp_path / "out"
-    command = ("run", frames, "--detector", detector, "--weights", sample_run.run, "--out", out)
+    command = ("run", frames, "--detector", detector, "--weights", sample_run.weights, "--out", out)
     result = polyplink(*command, "--video", "--device", "cpu", "--json")
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
@@ -61,8 +61,10 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
     sample_run: SampleRun, tmp_path: Path, detector: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames, out = tmp_path / "001-005", tmp_path / "out"
-    shutil.copytree(sample_run.root / "frames" / "001-005", frames)
-    last = sorted(frames.iterdir())[-1]
+    frames.mkdir()
+    for number in range(30):
+        shutil.copy(sample_run.root / "frames" / "001-005" / f"{number}.jpg", frames)
+    last = frames / "29.jpg"
     last.write_bytes(b"no image")
     calls = 0
     detect = first_pass.detect
@@ -73,17 +75,25 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
         return detect(*args, **options)
 
     monkeypatch.setattr(folder, "detect", counted)
-    shared = ("--detector", detector, "--weights", sample_run.run, "--out", out, "--device", "cpu")
+    shared = (
+        "--detector",
+        detector,
+        "--weights",
+        sample_run.weights,
+        "--out",
+        out,
+        "--device",
+        "cpu",
+    )
     polyps = []
     fps = ("--fps", "20")
     for change, options, expected in (
         ("", (), 1),
         ("", ("--language", "de"), 1),
-        ("", fps, 2),
-        ("", (*fps, "--min-seconds", "1"), 3),
-        ("recording", (), 4),
-        ("", (), 4),
-        ("boxes", (), 5),
+        ("recording", (), 2),
+        ("boxes", (), 3),
+        ("", fps, 4),
+        ("", (*fps, "--min-seconds", "1"), 5),
     ):
         if change == "recording":
             os.utime(last, (1, 1))
@@ -92,7 +102,7 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
         result = polyplink("run", frames, *shared, *options, "--json")
         assert result.exit_code == 0, result.output
         assert calls == expected
-        assert "1 of 192 frames of 001-005 cannot be decoded" in result.stderr.replace("\n", " ")
+        assert "1 of 30 frames of 001-005 cannot be decoded" in result.stderr.replace("\n", " ")
         polyps.append(json.loads(result.stdout)["polyps"])
     assert polyps[0] == polyps[1]
 
@@ -101,14 +111,16 @@ def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, dete
     frames = sample_run.root / "frames" / "001-005"
     data = tmp_path / "data"
     assert polyplink("detect", frames, data, "--detector", detector).exit_code == 0
-    result = polyplink("count", sample_run.run, data, "-o", tmp_path / "c", "--min-seconds", "60")
+    result = polyplink(
+        "count", sample_run.weights, data, "-o", tmp_path / "c", "--min-seconds", "60"
+    )
     assert result.exit_code == 0, result.output
     reason = "192 of 192 boxes in tracks shorter than 60 s (--min-seconds)"
     assert f"Counted 0 in 1 procedure (001-005): {reason}" in result.stderr.replace("\n", " ")
     assert reason in (tmp_path / "c" / "report.html").read_text()
     without_boxes = run(
         frames,
-        weights=sample_run.run,
+        weights=sample_run.weights,
         out=tmp_path / "none",
         device="cpu",
         function=lambda image: np.zeros((0, 5)),
@@ -128,7 +140,7 @@ def test_an_unknown_frame_rate_is_a_warning_of_the_count(
     annotated.select("procedure_id", "frame", "x", "y", "w", "h", "image").write_csv(boxes)
     size = "procedure_id,width,height,n_frames\n001-005,48,40,252\n"
     (tmp_path / "procedures.csv").write_text(size)
-    shared = ("--weights", sample_run.run, "--device", "cpu")
+    shared = ("--weights", sample_run.weights, "--device", "cpu")
     commands: list[tuple[str | Path, ...]] = [
         ("run", frames, "--detector", detector, "--min-seconds", "6"),
         ("run", boxes, "--boxes", "csv", "--min-seconds", "11", "--bridge", "3"),
@@ -170,7 +182,7 @@ def test_a_simulated_detector_is_applied_to_annotated_boxes(
     # Views of different polyps are ten frames apart at one position: such gaps must not be bridged.
     options = ("--bridge", "0.2", "--device", "cpu")
     count_with_truth = polyplink(
-        *("count", sample_run.run, tmp_path / "d", "-o", tmp_path / "c", "--json"),
+        *("count", sample_run.weights, tmp_path / "d", "-o", tmp_path / "c", "--json"),
         *("--truth", sample_run.data, *options),
     )
     assert count_with_truth.exit_code == 0, count_with_truth.output
@@ -178,7 +190,7 @@ def test_a_simulated_detector_is_applied_to_annotated_boxes(
     assert against["figures"]["polyps found"]["value"] == 1
     assert sum(row["polyps"] for row in against["procedures"]) == 10
     run_of_boxes = polyplink(
-        "run", tmp_path / "d", "--weights", sample_run.run, "-o", tmp_path / "o", *options
+        "run", tmp_path / "d", "--weights", sample_run.weights, "-o", tmp_path / "o", *options
     )
     assert run_of_boxes.exit_code == 0, run_of_boxes.output
     summary = json.loads((tmp_path / "o" / "count" / "count.json").read_text())
@@ -196,7 +208,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     detected.write_csv(boxes_file)
     with boxes_file.open("a") as file:
         file.write("001-005,90,40,30,5,5,\n")  # in one frame: no track
-    command = ("run", boxes_file, "--boxes", "csv", "--weights", sample_run.run)
+    command = ("run", boxes_file, "--boxes", "csv", "--weights", sample_run.weights)
     size = sample_run.root / "frames" / "procedures.csv"
     size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
     result = polyplink(*command, "--out", tmp_path / "o", "--device", "cpu")
@@ -232,7 +244,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     # `count` returns them too: in a separate table, as the file has changed.
     with boxes_file.open("a") as file:
         file.write("\n")
-    recount = count(sample_run.run, tmp_path / "o" / "data", out=tmp_path / "c")
+    recount = count(sample_run.weights, tmp_path / "o" / "data", out=tmp_path / "c")
     (changed,) = [line for line in recount.warnings if "has changed since the import" in line]
     assert "boxes are in boxes.csv" in changed
     assert recount.json["boxes"] == str(tmp_path / "c" / "boxes-with-tracks")

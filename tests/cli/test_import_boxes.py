@@ -89,7 +89,7 @@ def test_boxes_with_a_separate_recording_are_counted(
     monkeypatch.chdir(tmp_path)
     video = write_video(tmp_path / "elsewhere.mp4", FRAMES)
     source = write_boxes("csv", tmp_path / "deep" / "boxes", first_frame=1)
-    command = ("run", source, "--boxes", "csv", "--weights", sample_run.run, "--device", "cpu")
+    command = ("run", source, "--boxes", "csv", "--weights", sample_run.weights, "--device", "cpu")
     result = polyplink(*command, "--recording", video, "--first-frame", "1", "--language", "de")
     assert result.exit_code == 0, result.output
     assert "<h1>Polypenzählung</h1>" in Path("run/boxes/count/report.html").read_text()

@@ -74,7 +74,7 @@ def events_of_kind(kind: str, all_events: list[dict[str, Any]]) -> list[dict[str
 
 def test_boxes_from_stdin_give_events_and_a_report(sample_run: SampleRun, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    all_events = events(run_live(lines(), "--weights", sample_run.run, "--out", out))
+    all_events = events(run_live(lines(), "--weights", sample_run.weights, "--out", out))
     assert [event["event"] for event in all_events][:: len(all_events) - 1] == [
         "started",
         "finished",
@@ -111,7 +111,7 @@ def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(
     boxes = tmp_path / "boxes.jsonl"
     rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(96)]
     boxes.write_text("\n".join(["{}", *rows]))
-    options = ("--boxes", boxes, "--weights", sample_run.run, "--out", tmp_path / "out")
+    options = ("--boxes", boxes, "--weights", sample_run.weights, "--out", tmp_path / "out")
     start = time.monotonic()
     command = ("live", images, *options, "--no-page", *SHORT_TRACKS, "--speed", "8")
     all_events = events(polyplink(*command))
@@ -131,7 +131,7 @@ def test_a_slow_detector_function_drops_frames(sample_run: SampleRun, tmp_path: 
     images = sample_run.root / "frames" / "001-005"
     result = live(
         str(images),
-        weights=sample_run.run,
+        weights=sample_run.weights,
         out=tmp_path / "out",
         speed=20.0,
         page=False,
@@ -150,7 +150,7 @@ def test_time_that_goes_backwards_gives_one_warning_and_loses_nothing(
 ) -> None:
     rows = lines("ab")
     disordered = [*rows[:30], rows[5], rows[6], *rows[30:]]
-    arguments = ("--weights", sample_run.run, "--out", tmp_path / "out", "--language", "it")
+    arguments = ("--weights", sample_run.weights, "--out", tmp_path / "out", "--language", "it")
     all_events = events(run_live(disordered, *arguments))
     kinds = [event["kind"] for event in events_of_kind("warning", all_events)]
     assert kinds == ["cover.boxes", "live.backwards", "live.left_out"]
@@ -168,7 +168,7 @@ def test_an_interrupted_source_ends_with_a_report(sample_run: SampleRun, tmp_pat
     for number, last_line in enumerate(last_lines):
         broken = [*lines("ab"), last_line]
         all_events = events(
-            run_live(broken, "--weights", sample_run.run, "--out", tmp_path / str(number))
+            run_live(broken, "--weights", sample_run.weights, "--out", tmp_path / str(number))
         )
         uncovered, ended = events_of_kind("warning", all_events)
         assert uncovered["kind"] == "cover.boxes"
@@ -192,7 +192,12 @@ def test_a_stream_with_a_reset_clock_is_counted_until_it_stalls(
     source = f"tcp://me:secret@127.0.0.1:{listening.getsockname()[1]}"
     out, no_boxes = tmp_path / "out", np.zeros((0, 5))
     result = live(
-        source, weights=sample_run.run, out=out, page=False, stall=3.0, function=lambda _: no_boxes
+        source,
+        weights=sample_run.weights,
+        out=out,
+        page=False,
+        stall=3.0,
+        function=lambda _: no_boxes,
     )
     uncovered, clock, stall, *_ = (
         warning for warning in result.warnings if "in time" not in warning
@@ -212,7 +217,7 @@ def test_a_stalled_or_stopped_source_ends_with_a_report(
 ) -> None:
     out = tmp_path / "out"
     stall = "1.5" if ending == "stall" else "60"
-    command = [sys.executable, "-m", "polyplink", "live", "-", "--weights", str(sample_run.run)]
+    command = [sys.executable, "-m", "polyplink", "live", "-", "--weights", str(sample_run.weights)]
     command += ["--out", str(out), *NO_PAGE, *SHORT_TRACKS, "--stall", stall]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -244,7 +249,7 @@ def test_a_killed_count_is_reported_from_its_written_pieces(
         json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(N_FRAMES)
     ]
     boxes.write_text("\n".join(["{}", *rows]))
-    weights = ("--weights", sample_run.run, "--device", "cpu", *SHORT_TRACKS)
+    weights = ("--weights", sample_run.weights, "--device", "cpu", *SHORT_TRACKS)
     command = ("live", images, "--boxes", boxes, *weights, "--speed", "0", "--no-page", "--out")
     step, kills_by_frames = (
         1 if os.environ.get("KILLS") == "1" else 7,
@@ -295,7 +300,7 @@ def test_a_killed_count_is_reported_from_its_written_pieces(
 def test_invalid_input_lines_are_refused(
     sample_run: SampleRun, tmp_path: Path, stdin_lines: list[str], message: str
 ) -> None:
-    result = run_live(stdin_lines, "--weights", sample_run.run, "--out", tmp_path / "out")
+    result = run_live(stdin_lines, "--weights", sample_run.weights, "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert message in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
@@ -304,7 +309,7 @@ def test_invalid_input_lines_are_refused(
 def test_invalid_sources_and_options_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
     images, weights = (
         sample_run.root / "frames" / "001-005",
-        ("--weights", sample_run.run, *NO_PAGE),
+        ("--weights", sample_run.weights, *NO_PAGE),
     )
     for arguments, message in (
         (("rtsp://127.0.0.1:9/x", "--detector", "x.onnx"), "cannot be opened"),

@@ -18,7 +18,7 @@ from tests.conftest import SampleRun, recipe
 
 
 def test_a_count_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None:
-    result = count(sample_run.run, sample_run.data, out=tmp_path / "<count>", device="cpu")
+    result = count(sample_run.weights, sample_run.data, out=tmp_path / "<count>", device="cpu")
     assert len(repr(result)) < 500
     assert len(repr(result.value.page)) < 500
     html = result._repr_html_()
@@ -39,7 +39,7 @@ def test_a_count_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None
 def test_an_evaluation_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None:
     tasks = ("retrieval",)
     result = evaluate_weights(
-        sample_run.run, sample_run.data, out=tmp_path, tasks=tasks, device="cpu"
+        sample_run.weights, sample_run.data, out=tmp_path, tasks=tasks, device="cpu"
     )
     assert len(repr(result)) < 500
     for value in (result.value, result.value.comparison, result.value.comparison.methods[0]):
@@ -52,7 +52,7 @@ def test_an_evaluation_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -
 
 def test_figures_have_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None:
     result = draw_figures(
-        sample_run.run, sample_run.data, out=tmp_path, only=["recall"], device="cpu"
+        sample_run.weights, sample_run.data, out=tmp_path, only=["recall"], device="cpu"
     )
     assert result._repr_html_().count("data:image/png;base64,") == 1
 

@@ -65,7 +65,7 @@ def test_a_second_recording_replaces_the_first_only_with_replace(
         size = f"procedure_id,width,height,n_frames,fps\n{name},48,40,252,25\n"
         (tmp_path / name / "procedures.csv").write_text(size)
     long_tracks = ("--min-seconds", "60")
-    options = ("--boxes", "csv", "--weights", sample_run.run, "--device", "cpu", *long_tracks)
+    options = ("--boxes", "csv", "--weights", sample_run.weights, "--device", "cpu", *long_tracks)
     assert polyplink("run", "001-004", *options).exit_code == 0
     assert polyplink("run", "001-004", *options).exit_code == 0  # repeated
     folder = tmp_path / "run" / "001-004"
@@ -77,7 +77,7 @@ def test_a_second_recording_replaces_the_first_only_with_replace(
     assert replaced.exit_code == 0, replaced.output
     assert read_data(folder / "data").procedures["procedure_id"].to_list() == ["001-005"]
     data = folder / "data"
-    count_command = ("count", sample_run.run, data, "--min-seconds", "60", "--device", "cpu")
+    count_command = ("count", sample_run.weights, data, "--min-seconds", "60", "--device", "cpu")
     assert_refused(
         polyplink(*count_command, "--out", "001-004/../run/001-004"), "holds a run of `run`"
     )
@@ -94,7 +94,7 @@ def test_a_folder_in_use_by_another_command_is_refused(
     with sole_writer(out):
         for line in (
             ("train", "ntssl-demo", sample_run.data, "--out", out),
-            ("run", sample_run.data, "--weights", sample_run.run, "--out", out),
+            ("run", sample_run.data, "--weights", sample_run.weights, "--out", out),
             ("detect", sample_run.data, out, "--detector", "sim:good"),
         ):
             assert_refused(polyplink(*line), f"another command writes into {out} at the moment")
@@ -107,8 +107,8 @@ def test_two_simultaneous_commands_succeed_or_one_is_refused(
 ) -> None:
     out, data = tmp_path / "out", write_procedures(tmp_path, procedures=2)
     arguments: dict[str, tuple[str | Path, ...]] = {
-        "export": (sample_run.run, out),
-        "index build": (sample_run.run, data, "--index", out, "--device", "cpu"),
+        "export": (sample_run.weights, out),
+        "index build": (sample_run.weights, data, "--index", out, "--device", "cpu"),
         "train": ("ntssl-demo", data, "--out", out, "--device", "cpu", "--set", "optim.epochs=1"),
         "prepare": (data, "--set", "prepare.size=8", "--workers", "1"),
     }

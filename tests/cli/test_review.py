@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -16,7 +17,7 @@ from polyplink.associate.clusterers import LearnedLinks
 from polyplink.cli.count import count
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.messages import LANGUAGES, Language, Message
+from polyplink.core.messages import Message
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record
 from polyplink.serve.desk import Desk
@@ -67,32 +68,30 @@ def test_the_page_is_served_until_the_process_ends(count_folder: Path) -> None:
         process.wait(20)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
 def test_a_review_of_views_that_no_longer_exist_is_not_used(
-    sample_run: SampleRun, tmp_path: Path, language: Language
+    sample_run: SampleRun, count_folder: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "count"
-    options: dict[str, Any] = {"out": folder, "device": "cpu", "language": language}
-    count(sample_run.run, sample_run.data, **options)
+    folder = shutil.copytree(count_folder, tmp_path / "count")
+    options: dict[str, Any] = {"out": folder, "device": "cpu", "language": "de"}
     finish_review(folder, sample_run.data)
     record = folder / "reviewed" / "review.json"
 
     def handed_off() -> tuple[dict[str, Any], str]:
-        hand_off_review(folder, language=language)
+        hand_off_review(folder, language="de")
         return json.loads(record.read_text()), record.with_name("report.html").read_text()
 
     # The same views: the review stays, and output and report say that it exists.
-    again = polyplink("count", sample_run.run, sample_run.data, "-o", folder, "--device", "cpu")
+    again = polyplink("count", sample_run.weights, sample_run.data, "-o", folder, "--device", "cpu")
     assert again.exit_code == 0, again.stderr
     assert "5 procedures (001-001, 001-002, 001-003, ...) have been reviewed here." in again.stdout
     assert f"polyplink hand-off {folder}" in (folder / "report.html").read_text()
     assert all(one["reviewed"] for one in handed_off()[0]["procedures"])
 
     # None of them: nothing is called reviewed.
-    result = count(sample_run.run, sample_run.data, min_length=60, **options)
+    result = count(sample_run.weights, sample_run.data, min_length=60, **options)
     message = Message("outdated", {"n": 5, "names": "001-001, 001-002, 001-003, ..."})
     assert str(message) in result.warnings
-    warning = message.text(language)
+    warning = message.text("de")
     assert warning in (folder / "report.html").read_text()
     review, page = handed_off()
     assert (review["reviewed"], review["answered"]) == (False, 0)
@@ -100,14 +99,14 @@ def test_a_review_of_views_that_no_longer_exist_is_not_used(
     assert warning in page
     for one in review["procedures"]:
         assert (one["done"], one["reviewed"], one["outdated"]) == (False, False, True)
-    assert learn_from_refuses(sample_run.run, folder, tmp_path / "learned")
+    assert learn_from_refuses(sample_run.weights, folder, tmp_path / "learned")
 
     # A new review withdraws the warning; the old one is there for the views that it was of.
     desk = Desk(folder)
     for index in range(len(desk.names)):
         desk.correct(index, {"kind": "done"})
     assert warning not in handed_off()[0]["warnings"]
-    count(sample_run.run, sample_run.data, **options)
+    count(sample_run.weights, sample_run.data, **options)
     assert {one["corrections"] for one in handed_off()[0]["procedures"]} != {0}
 
 
@@ -119,7 +118,7 @@ def learn_from_refuses(weights: Path, folder: Path, out: Path) -> bool:
 def test_a_finished_review_is_handed_off_and_learned_from(
     count_folder: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    refused = polyplink("learn-from", sample_run.run, count_folder, "-o", tmp_path / "none")
+    refused = polyplink("learn-from", sample_run.weights, count_folder, "-o", tmp_path / "none")
     assert refused.exit_code == 2
     assert "no procedure of" in refused.stderr
     assert "mark some as finished in `polyplink review`" in refused.stderr
@@ -129,7 +128,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert hand_off.exit_code == 0, hand_off.stderr
     files = json.loads(hand_off.stdout)["files"]
     assert any(file.endswith("polyps.xlsx") for file in files)
-    learning = learn_from(str(sample_run.run), str(count_folder), out=tmp_path / "learned")
+    learning = learn_from(str(sample_run.weights), str(count_folder), out=tmp_path / "learned")
     assert learning.value.procedures == 5
     labelled = read_data(learning.value.data)
     assert labelled.polyps.height == 10
