@@ -1,6 +1,7 @@
 """The files that a review hands off."""
 
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -8,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 from python_calamine import CalamineWorkbook
 
+from polyplink import hand_off_review
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.corrections import Correction, append_correction
 from polyplink.data.formats.coco import import_coco
@@ -17,6 +19,7 @@ from polyplink.data.tables import SOURCE_FILES, Imported, Places
 from polyplink.report.formats import clock
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, Review, hand_off, review_schema, reviewed
+from tests.conftest import SampleRun
 
 
 def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None:
@@ -77,6 +80,27 @@ def test_imported_boxes_are_returned_with_the_corrected_polyps(desk: Desk, tmp_p
         assert numbers[1] == (None if polyp is None else polyp + 1)
     assert boxes_of_procedure["track_id"].n_unique() == table.height
     assert boxes_of_procedure["polyp"].drop_nulls().unique().to_list() == [1]
+
+
+def test_pictures_come_from_recording_or_crops_and_a_hand_off_does_without(
+    counted_folder: Path, sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polyplink.serve.pictures.SHARP", 16)  # crops of 32 pixels suffice
+    data = tmp_path / "data"
+    shutil.copytree(sample_run.data, data)
+    (crops,) = data.glob("prepared/*/crops")
+    from_crop = Desk(counted_folder, data).picture(0, 0, 0, 32)
+    shutil.rmtree(crops)
+    from_recording = Desk(counted_folder, data).picture(0, 0, 0, 32)
+    assert b"" < from_recording != from_crop
+    procedures = data / "procedures.parquet"
+    pl.read_parquet(procedures).with_columns(source=pl.lit("moved")).write_parquet(procedures)
+    handed_off = hand_off_review(counted_folder, data=data)
+    assert any("5 procedures without pictures (001-001)" in line for line in handed_off.warnings)
+    page = (Desk(counted_folder).out / FOLDER / "report.html").read_text()
+    views = pl.read_csv(Desk(counted_folder).out / FOLDER / "views.csv")
+    assert page.count("This picture cannot be shown.") == views.height
+    assert "<img" not in page
 
 
 def test_texts_of_reviewers_are_escaped_in_every_file(desk: Desk) -> None:

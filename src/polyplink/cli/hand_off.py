@@ -53,4 +53,9 @@ def hand_off_review(
             "`field` masks nothing there; cover text over the picture with --mask-overlay "
             "LEFT,TOP,WIDTH,HEIGHT"
         )
+    if missing := sorted(desk.pictures.missing):
+        warnings.append(
+            f"{many(len(missing), 'procedure')} without pictures ({missing[0]}): recording and "
+            "crops are missing; restore the recording and hand off again"
+        )
     return Result(paths, facts, [str(path) for path in paths], warnings)

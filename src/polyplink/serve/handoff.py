@@ -6,6 +6,7 @@ All files are written to the folder `reviewed` in the counted folder, again at e
 import base64
 import io
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from pydantic import TypeAdapter
 
 from polyplink import __version__
 from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
-from polyplink.core.errors import extras_installed, visible
+from polyplink.core.errors import PolyplinkError, extras_installed, visible
 from polyplink.core.messages import Message
 from polyplink.core.text import brief, csv_cell
 from polyplink.counting.interval import Cover
@@ -386,16 +387,17 @@ def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]
 def _page(desk: Desk, review: Review, t: Texts) -> str:
     """The page to print: every polyp with its best views; it loads nothing from outside."""
 
-    def pictures(state: dict[str, Any], group: dict[str, Any]) -> list[tuple[str, str]]:
-        """Data URI and time of a polyp's best view, then of others in temporal order."""
+    def pictures(state: dict[str, Any], group: dict[str, Any]) -> list[tuple[str | None, str]]:
+        """Data URI (None if it is missing) and time of the best view, then of others in order."""
         best = group["best"]
-        images = []
+        images: list[tuple[str | None, str]] = []
         for row in [best, *[row for row in group["rows"] if row != best][: MOST_VIEWS - 1]]:
             tracklet, size = state["tracklets"][row], LARGE if row == best else SMALL
-            data = base64.b64encode(
-                desk.picture(state["index"], row, tracklet["best"], size)
-            ).decode()
-            images.append((f"data:image/jpeg;base64,{data}", clock(tracklet["start_s"])))
+            uri = None
+            with suppress(PolyplinkError):  # neither recording nor crop: the verb warns
+                jpeg = desk.picture(state["index"], row, tracklet["best"], size)
+                uri = f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
+            images.append((uri, clock(tracklet["start_s"])))
         return images
 
     sections = []

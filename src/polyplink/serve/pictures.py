@@ -7,7 +7,7 @@ some rectangles, or everything outside the endoscope's visible field, can be mad
 import io
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
@@ -76,6 +76,7 @@ class Pictures:
 
     Attributes:
         borderless: Procedures shown so far in which the visible field fills the frame.
+        missing: Procedures with a picture that neither recording nor crops had so far.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Pictures:
         self.prepared, self.folder, self.masks = prepared, folder, tuple(masks)
         self.field = field
         self.borderless: set[str] = set()
+        self.missing: set[str] = set()
         self.field_of = cache(self._field_of)
         self.procedures = {
             row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)
@@ -127,18 +129,25 @@ class Pictures:
         box, settings = self.box(tracklet, k), self.prepared.settings
         record = self.procedures[procedure]
         corners = np.array([[box[side] for side in BOX]])
-        if self.recorded(procedure) and (size > SHARP * 2 or settings.size < SHARP):
+        crop_suffices = size <= SHARP * 2 and settings.size >= SHARP
+        if not (crop_suffices and self.prepared.has_crops(procedure)) and self.recorded(procedure):
             side = max(box["w"], box["h"]) * AROUND  # a square, to avoid distortion
             square = np.array([[box["x"] + box["w"] / 2, box["y"] + box["h"] / 2, 0, 0]])
             square += np.array([[-side / 2, -side / 2, side, side]])
             region = enlarge(square, 1.0, record["width"], record["height"])[0]
             left, top, right, bottom = region
-            pixels = self.read(procedure, box["frame"], box["image"])
+            pixels: Pixels | str = "missing"
+            with suppress(PolyplinkError):  # a file of it is missing: the crop is shown
+                pixels = self.read(procedure, box["frame"], box["image"])
             if not isinstance(pixels, str):
                 picture = self._masked(pixels, (0, 0), procedure=procedure)
                 return _jpeg(picture[top:bottom, left:right], size)
         region = enlarge(corners, settings.crop_factor, record["width"], record["height"])[0]
-        crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
+        try:
+            crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
+        except PolyplinkError:
+            self.missing.add(procedure)
+            raise
         return self.stored(crop, region.tolist(), size, procedure)
 
     def stored(
