@@ -21,7 +21,7 @@ link with a confidence below `ASK_BELOW` is put up for review.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -226,6 +226,10 @@ class Cover:
         materials = (self.calibration.material, self.source.material)
         unlike = materials == ("stills in motion", "recordings")
         return Message("cover.stills" if unlike else "cover.given", self._calibration_values())
+
+    def basis_of(self, intervals: Iterable[object]) -> Message | None:
+        """`basis`, unless all intervals of procedures (or their low ends) are None."""
+        return self.basis if any(interval is not None for interval in intervals) else None
 
     def warnings(self, point: OperatingPoint) -> list[Message]:
         """Why the count has no interval, and how to get one; empty if it has one."""

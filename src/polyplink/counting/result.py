@@ -174,8 +174,9 @@ class Count:
     @property
     def basis(self) -> Message | None:
         """The data of the intervals' calibration, as a message; None if no procedure has one."""
-        intervals = any(procedure.low is not None for procedure in self.procedures)
-        return self.cover.basis if self.cover is not None and intervals else None
+        if self.cover is None:
+            return None
+        return self.cover.basis_of(procedure.low for procedure in self.procedures)
 
     @property
     def questions(self) -> int:

@@ -65,8 +65,8 @@ def build_report(
     selection_loss = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, selection_loss)
     best = record.origin.get("epoch")
-    intervals = any(procedure.identities.interval is not None for procedure in linked)
-    basis = cover.basis if cover is not None and intervals else None
+    intervals = (procedure.identities.interval for procedure in linked)
+    basis = None if cover is None else cover.basis_of(intervals)
     return Report(
         title=title,
         weights=encoded.first.key,

@@ -170,7 +170,8 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
         _reviewed_procedure(row, desk.procedure(row["index"]), before.polyps)
         for row, before in zip(overview["procedures"], desk.count.procedures, strict=True)
     ]
-    intervals = any(procedure.low is not None for procedure in procedures)
+    cover = desk.count.cover
+    basis = None if cover is None else cover.basis_of(procedure.low for procedure in procedures)
     return Review(
         FORMAT,
         __version__,
@@ -187,8 +188,8 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
             *overview["warnings"][language],
             *(message.text(language) for message in outdated_messages(overview)),
         ),
-        next(iter(overview["basis"][language]), None) if intervals else None,
-        desk.count.cover,
+        None if basis is None else basis.text(language),
+        cover,
         tuple(procedures),
     )
 
