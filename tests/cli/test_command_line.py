@@ -19,9 +19,10 @@ import pytest
 import typer
 from typer import Argument, Option
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from polyplink import __version__
-from polyplink.cli.command import GROUPS, command, sections
+from polyplink.cli.command import GROUPS, app, command, sections
 from polyplink.cli.verb import Result
 from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, silent
@@ -54,12 +55,12 @@ def test_help_lists_every_verb_in_its_section_with_a_complete_sentence() -> None
             assert f"{last} {sentence}" in text
 
 
-def test_mistakes_are_refused_before_anything_is_written_or_started(
+def test_mistakes_that_need_heavy_libraries_are_refused_before_anything_is_written(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POLYPLINK_HOME", "store")
     monkeypatch.chdir(tmp_path)
-    assert_all_refused([*MISTAKES], str(sample_run.run), str(sample_run.data))
+    assert_all_refused(SLOW_MISTAKES, str(sample_run.run), str(sample_run.data))
 
 
 def test_mistakes_are_refused_before_heavy_libraries_are_imported(
@@ -279,14 +280,10 @@ def test_no_arguments_and_a_group_without_a_verb_print_the_help() -> None:
     ],
 )
 def test_shell_completion_completes_names_of_recipes_and_parts(typed: str, completed: str) -> None:
-    words = {"COMP_WORDS": f"polyplink {typed}", "COMP_CWORD": str(len(typed.split()))}
-    result = subprocess.run(
-        [sys.executable, "-m", "polyplink"],
-        env={**os.environ, **words, "_POLYPLINK_COMPLETE": "complete_bash"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = {"COMP_WORDS": f"polyplink {typed}", "COMP_CWORD": str(len(typed.split()))}
+    variables["_POLYPLINK_COMPLETE"] = "complete_bash"
+    command: Any = app
+    result = CliRunner(env=variables).invoke(command, [], prog_name="polyplink")
     assert result.stdout.split() == [completed]
 
 

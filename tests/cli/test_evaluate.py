@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from shutil import copytree
+from shutil import copyfile
 from typing import Any
 
 import polars as pl
@@ -38,7 +38,9 @@ def test_three_methods_are_evaluated_with_all_tables(
     out = tmp_path / "out"
     options: dict[str, Any] = {"grid": "demo", "curve_csv": True, "device": "cpu"}
     # Paths as text, and a single encoder.
-    result = evaluate_weights(str(sample_run.run), str(renamed_data), out=str(out), **options).value
+    result = evaluate_weights(
+        str(sample_run.weights), str(renamed_data), out=str(out), **options
+    ).value
     figures = result.as_dict()
     assert set(figures["encoders"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
     # Polyps have plain colours, so that the histogram re-identifies all of them.
@@ -81,7 +83,7 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     ):  # a file of the user, and one of an earlier evaluation
         (tmp_path / "out" / name).touch()
     result = evaluate_weights(
-        sample_run.run,
+        sample_run.weights,
         renamed_data,
         out=tmp_path / "out",
         part="test",
@@ -122,20 +124,20 @@ def test_trained_procedures_and_unknown_polyps_are_refused(
     )
     with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
         evaluate_weights(
-            sample_run.run, tmp_path / "data", out=tmp_path, part="train", device="cpu"
+            sample_run.weights, tmp_path / "data", out=tmp_path, part="train", device="cpu"
         )
     assert not (tmp_path / "data" / "prepared").exists()  # refused before crops are cut
     unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     folder = tmp_path / "unknown"
     write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, {"eval": NAMES[4:]}))
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
-        evaluate_weights(sample_run.run, folder, out=tmp_path, device="cpu")
+        evaluate_weights(sample_run.weights, folder, out=tmp_path, device="cpu")
 
 
 def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: Path) -> None:
     options: dict[str, Any] = {"grid": "demo", "clusterers": ["threshold"], "baselines": False}
     result = evaluate_weights(
-        sample_run.run, sample_run.data, out=tmp_path / "out", **options
+        sample_run.weights, sample_run.data, out=tmp_path / "out", **options
     ).value
     figures = result.evaluation.encoders["ntssl-demo"].figures
     assert figures["threshold/FR"].value is None
@@ -145,7 +147,7 @@ def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: 
     assert (tmp_path / "out" / "report.html").is_file()
     tasks = ("counting",)
     counting_only = evaluate_weights(
-        sample_run.run, sample_run.data, out=tmp_path / "out", tasks=tasks, **options
+        sample_run.weights, sample_run.data, out=tmp_path / "out", tasks=tasks, **options
     )
     uncovered, unmeasured = counting_only.warnings
     assert (counting_only.code, unmeasured) == (1, UNMEASURED)
@@ -163,7 +165,7 @@ def test_size_and_histology_are_in_the_table_of_all_methods(
     out = tmp_path / "out"
     tasks = ["size", "retrieval", "histology"]
     options: dict[str, Any] = {"device": "cpu", "workers": 1}
-    result = evaluate_weights(sample_run.run, labelled, out=out, tasks=tasks, **options).value
+    result = evaluate_weights(sample_run.weights, labelled, out=out, tasks=tasks, **options).value
     table = pl.read_csv(out / "figures.csv")
     probes = table.filter(pl.col("unit") == "polyps")
     assert set(table["method"]) == {"ntssl-demo", "untrained encoder", "colour histogram"}
@@ -189,7 +191,7 @@ def test_an_evaluation_of_probes_writes_no_other_tables(
 ) -> None:
     out = tmp_path / "out"
     result = evaluate_weights(
-        sample_run.run, labelled, out=out, tasks=["size"], baselines=False
+        sample_run.weights, labelled, out=out, tasks=["size"], baselines=False
     ).value
     assert {metric.group for metric in result.comparison.metrics} == {
         "Size, probe: larger than 5 mm"
@@ -210,7 +212,12 @@ def test_missing_columns_and_classes_are_refused_before_crops_are_cut(
     write_data(folder, DataSet.of(data.detections, data.procedures, sizes, part))
     with pytest.raises(PolyplinkError, match="column size_mm is empty in the part 'test'"):
         evaluate_weights(
-            sample_run.run, folder, out=tmp_path / "b", part="test", tasks=["size"], device="cpu"
+            sample_run.weights,
+            folder,
+            out=tmp_path / "b",
+            part="test",
+            tasks=["size"],
+            device="cpu",
         )
     with pytest.raises(
         PolyplinkError, match="histology: the 0 labelled polyps of part 'test' to train"
@@ -223,15 +230,14 @@ def test_missing_columns_and_classes_are_refused_before_crops_are_cut(
 def test_encoders_and_clusterers_are_compared_in_pairs(
     sample_run: SampleRun, renamed_data: Path, tmp_path: Path
 ) -> None:
-    copy = tmp_path / "again"
-    copytree(sample_run.run, copy)
+    copy = Path(copyfile(sample_run.weights, tmp_path / "again.safetensors"))
     options = ("--grid=demo", "--no-baselines", "--device=cpu", "--task=counting")
     kinds = ("--clusterer=threshold", "--clusterer=agglomerative")
     result = polyplink(
-        "evaluate", sample_run.run, copy, renamed_data, "-o", tmp_path / "out", *options, *kinds
+        "evaluate", sample_run.weights, copy, renamed_data, "-o", tmp_path / "out", *options, *kinds
     )
     assert result.exit_code == 0, result.output
-    names = [f"ntssl-demo ({path})" for path in (sample_run.run, copy)]
+    names = [f"ntssl-demo ({path})" for path in (sample_run.weights, copy)]
     assert f"minus {names[0]}" in result.stdout
     figures = read_json(tmp_path / "out" / "evaluation.json")
     assert list(figures["encoders"]) == names

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FIGURES
@@ -14,7 +15,11 @@ from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
 
 
-def test_all_figures_are_drawn(sample_run: SampleRun, tmp_path: Path) -> None:
+def test_all_figures_are_drawn(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Placing the axes takes most of the time of drawing; other tests draw with it.
+    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
     options = ("-o", tmp_path, "--device", "cpu", "--workers", "1", "--json")
     beside = ("--beside", f"again={sample_run.run}")
     result = polyplink("figures", sample_run.run, sample_run.data, *options, *beside)

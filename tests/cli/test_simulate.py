@@ -26,13 +26,12 @@ with contextlib.redirect_stdout(io.StringIO()):
 
 def test_simulate_writes_tables(tmp_path: Path) -> None:
     options = ("--preset", "smoke", "--write", "tables", "--workers", "1", "--json")
-    counts = json.loads(polyplink("simulate", tmp_path / "a", *options).stdout)
-    assert (counts["procedures"], counts["polyps"], counts["preview"]) == (4, 8, {})
-    assert (tmp_path / "a" / "detections.parquet").is_file()
-    counts = json.loads(polyplink("simulate", tmp_path / "b", "--times", "2", *options).stdout)
-    assert (counts["procedures"], counts["polyps"]) == (8, 16)
+    counts = json.loads(polyplink("simulate", tmp_path, "--times", "2", *options).stdout)
+    # Twice the four procedures and eight polyps of the preset.
+    assert (counts["procedures"], counts["polyps"], counts["preview"]) == (8, 16, {})
+    assert (tmp_path / "detections.parquet").is_file()
     names = ("001-002", "005-002")
-    boxes = [pl.read_parquet(tmp_path / "b" / "simulation" / f"{name}.parquet") for name in names]
+    boxes = [pl.read_parquet(tmp_path / "simulation" / f"{name}.parquet") for name in names]
     assert not boxes[0].equals(boxes[1])
 
 

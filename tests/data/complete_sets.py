@@ -1,4 +1,4 @@
-"""The five public sets with all their procedures and polyps, with a few small frames each."""
+"""The five public sets with all their procedures and polyps, with a small frame each."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from polyplink.data.tables import DataSet
 from tests.data.public_sets import picture
 from tests.data.sample_sets import HEIGHT, WIDTH, data_set, unlabelled_row
 
-FRAMES = 2
+FRAMES = 1
 
 
 def _one_polyp_per_procedure(dataset: str, ids: list[str], histologies: list[str]) -> DataSet:

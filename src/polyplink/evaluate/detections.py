@@ -205,9 +205,10 @@ def measure_detector(
         """All figures under weights of frames (frames,)."""
         polyps = weights[matches.true_frames]  # boxes
         boxes = weights[matches.frames] * (matches.scores >= score)
+        precisions = [average_precision(at_iou, weights) for at_iou in by_iou]
         values = {
-            "ap50": average_precision(matches, weights),
-            "ap": float(np.mean([average_precision(at_iou, weights) for at_iou in by_iou])),
+            "ap50": precisions[0],
+            "ap": float(np.mean(precisions)),
             "recall": _share(detected, polyps),
             "precision": _share(matches.hits, boxes),
         }

@@ -6,6 +6,7 @@ The settings, `simulation/key.json`, suffice to render every frame of the folder
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -172,6 +173,7 @@ _TINY_COUNTS = {
 }
 
 
+@cache
 def _released_counts() -> tuple[tuple[str, int], ...]:
     """All 60 procedures and their rows in `lesion_info.csv` (003-012 has three, not two)."""
     lesions = dict(lesion_info().group_by("unique_video_name").len().iter_rows())
