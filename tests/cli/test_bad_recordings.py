@@ -93,3 +93,21 @@ def test_frames_missing_in_a_file_cut_short_are_reported(tmp_path: Path) -> None
         assert lost is not None
         assert 43 <= int(lost[1]) < 60
         assert f"({60 - int(lost[1])} frames examined)" in text
+
+
+def test_a_frame_rate_that_varies_is_a_warning(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mp4", 60, varying=(20,) * 30 + (120,) * 30)
+    boxes = tmp_path / "a.csv"
+    boxes.write_text("procedure_id,frame,x,y,w,h\na,0,8,8,9,9\n")
+    shared = ("--device", "cpu", "--language", "de")
+    result = polyplink("run", path, "-o", tmp_path / "out", *shared)
+    imported = polyplink("run", boxes, "--boxes", "csv", "-o", tmp_path / "boxes", *shared)
+    stated = polyplink("run", path, "-o", tmp_path / "stated", "--fps", "14", *shared)
+    assert (result.exit_code, imported.exit_code, stated.exit_code) == (0, 0, 0), result.output
+    texts = [one.stderr.replace("\n", " ") for one in (result, imported, stated)]
+    assert "frame rate of a varies: times are computed at 14.4" in texts[0]
+    assert "differ from a player's by up to 1.5 s" in texts[0]
+    assert "1 x video with a varying frame rate, timed at 14.4" in texts[1]
+    assert "varies" not in texts[2]
+    report = (tmp_path / "out" / "count" / "report.html").read_text()
+    assert "weichen um bis zu 1,5 s von denen eines Abspielprogramms ab" in report

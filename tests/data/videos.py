@@ -1,5 +1,6 @@
 """Small videos with the frame number as a pattern of stripes in each frame."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,14 +31,17 @@ def write_video(
     n: int = 60,
     *,
     codec: str = "libx264",
-    varying: bool = False,
+    varying: bool | Sequence[int] = False,
     gop: int = 12,
     index_first: bool = False,
 ) -> Path:
     """Write `n` frames, with B-frames, at 25 per second or at a varying rate.
 
+    `varying` may be the milliseconds from one frame to the next, repeated.
+
     With `index_first`, the index of an mp4 file is at its beginning, not at its end.
     """
+    steps = VARYING if varying is True else varying or (1,)
     unit = Fraction(1, 1000) if varying else Fraction(1, 25)
     options = {"movflags": "faststart"} if index_first else {}
     with av.open(str(path), "w", options=options) as container:
@@ -51,7 +55,7 @@ def write_video(
         for number in range(n):
             frame = av.VideoFrame.from_ndarray(frame_of(number), format="rgb24")
             frame.pts, frame.time_base = time, unit
-            time += VARYING[number % 3] if varying else 1
+            time += steps[number % len(steps)]
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return path

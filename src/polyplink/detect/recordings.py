@@ -1,13 +1,14 @@
 """Recordings: videos and folders of images, frame by frame."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, images_in
 from polyplink.data.files.images import Picture
-from polyplink.data.files.video import frame_name, open_video, videos_in
+from polyplink.data.files.video import NOTICEABLE, frame_name, open_video, videos_in
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, decoded_image, prefetch, read_picture
 
@@ -26,6 +27,8 @@ class Recording:
         fps: Frames per second; None if they are not known.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
+        drift: Largest difference between a frame's time and its number divided by the
+            mean rate, seconds; 0 if the user states the rate.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Recording:
     fps: float | None
     width: int
     height: int
+    drift: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -92,6 +96,15 @@ def _converted(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
     if item[1] is not None:
         item[1].rgb()
     return item
+
+
+def drift_messages(recordings: Iterable[Recording]) -> list[Message]:
+    """Warnings about recordings with a varying frame rate, where times of frames are inexact."""
+    return [
+        Message("rate_varies", {"name": each.name, "rate": each.rate, "seconds": each.drift})
+        for each in recordings
+        if each.drift > NOTICEABLE
+    ]
 
 
 def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
@@ -155,4 +168,5 @@ def _video(path: Path, fps: float | None) -> Recording:
         if not rate:
             raise PolyplinkError(f"{path} does not state its frame rate", "give --fps")
         n_frames = video.n_frames + video.n_missing
-        return Recording(path.stem, path, (), n_frames, rate, video.width, video.height)
+        size, drift = (video.width, video.height), 0.0 if fps else round(video.drift, 1)
+        return Recording(path.stem, path, (), n_frames, rate, *size, drift)

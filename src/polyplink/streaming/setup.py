@@ -12,6 +12,7 @@ from polyplink.counting.record import rate_messages, shipped_messages, used_mode
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings
+from polyplink.detect.recordings import drift_messages
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
 from polyplink.streaming.live_count import LIVE
@@ -86,4 +87,5 @@ def lasting_messages(
     """
     used = used_models(weights_path(weights), encoder.name, out / LIVE)
     rate = rate_messages([] if source.rate_known else [source.name])
+    rate += drift_messages([source.recording] if source.recording else [])
     return [*cover.warnings(point), *shipped_messages(used, point), *rate]

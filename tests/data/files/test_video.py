@@ -39,6 +39,7 @@ def test_every_frame_is_read_by_its_number(
     with open_video(path) as video:
         assert (video.n_frames, video.width, video.height) == (N, WIDTH, HEIGHT)
         assert video.fps == pytest.approx(22.476 if varying else 25.0)
+        assert video.drift < 0.05
         assert numbers(video, list(range(N))) == [(n, n) for n in range(N)]
         subset = [3, 29, 30, 59]
         assert numbers(video, [*subset, 60]) == [*((n, n) for n in subset), (60, None)]
@@ -47,6 +48,16 @@ def test_every_frame_is_read_by_its_number(
             picture = video.frame(number)
             assert picture is not None
             assert number_of(picture.rgb()) == number
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
+def test_the_drift_is_the_largest_error_of_times_by_the_mean_rate(
+    tmp_path: Path, suffix: str
+) -> None:
+    path = write_video(tmp_path / f"a.{suffix}", 61, varying=(20,) * 30 + (120,) * 30)
+    with open_video(path) as video:
+        assert video.fps == pytest.approx(60 / 4.2, abs=1e-3)
+        assert video.drift == pytest.approx(30 * 0.07 - 30 * 0.02, abs=1e-3)  # at frame 30
 
 
 @pytest.mark.parametrize(("suffix", "codec", "varying"), VIDEOS)

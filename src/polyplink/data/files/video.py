@@ -38,6 +38,7 @@ SUFFIXES = (".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".we
 _FRAME = re.compile(rf"(.+(?:{'|'.join(map(re.escape, SUFFIXES))}))#(\d+)", re.IGNORECASE)
 _WORTH_SEEKING = 16  # frames; decoding fewer is faster than seeking
 _UNSURE = 16  # frames with uncertain numbers after a lost one, if frames are only counted
+NOTICEABLE = 0.5  # seconds by which times may drift unmentioned: they are shown in whole seconds
 _EARLY = 1 << 24  # time units of any stream, back from its first packet
 _BACK = (0, 1, 4, 16, 1 << 30)  # key frames to go back if a seek lands too late
 
@@ -97,6 +98,7 @@ class Video:
     fps: float | None
     n_missing: int
     _container: "InputContainer"
+    _unit: float  # seconds in a time unit
     _times: Times | None  # (n_frames,) pts, ascending, in time units; None: frames are counted
     _keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
     _key_order: Times  # (k,) decoding time (dts) of every key frame, in the same unit
@@ -117,6 +119,17 @@ class Video:
         for number, frame in self._counted(inside) if times is None else self._timed(inside, times):
             yield number, None if frame is None else self._picture(frame)
         yield from ((n, None) for n in numbers if not 0 <= n < self.n_frames)
+
+    @property
+    def drift(self) -> float:
+        """Largest difference between a frame's time and its number divided by `fps`, seconds.
+
+        Times count from the first frame. The drift of a file without pts is 0.
+        """
+        if self._times is None or self.fps is None:
+            return 0.0
+        seconds = (self._times - self._times[0]) * self._unit
+        return float(np.abs(seconds - np.arange(self.n_frames) / self.fps).max())
 
     def frame(self, number: int) -> Picture | None:
         """One frame; None if it does not decode or does not exist."""
@@ -274,6 +287,7 @@ def open_video(path: Path) -> Iterator[Video]:
         if n_frames == 0:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
         fps = None if stream.average_rate is None else float(stream.average_rate)
+        unit = float(stream.time_base or 0)
         if times is not None and n_frames > 1 and stream.time_base is not None:
             seconds = int(times[-1] - times[0]) * stream.time_base
             fps = round(float((n_frames - 1) / seconds), 3)
@@ -285,7 +299,7 @@ def open_video(path: Path) -> Iterator[Video]:
         stream = container.streams.video[0]
         stream.thread_type = "SLICE" if times is None else "AUTO"
         stream.codec_context.options = {"err_detect": "explode"}
-        yield Video(n_frames, *size, fps, n_missing, container, times, keys[:, 0], keys[:, 1])
+        yield Video(n_frames, *size, fps, n_missing, container, unit, times, *keys.T)
 
 
 def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times]:

@@ -7,7 +7,7 @@ import polars as pl
 
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.video import open_video, videos_in
+from polyplink.data.files.video import NOTICEABLE, open_video, videos_in
 
 SCHEMA = {
     "procedure_id": pl.String,
@@ -90,6 +90,9 @@ def find_videos(
                 if video.n_missing:
                     kind = "missing frame of a video that is cut short"
                     faults.warn(kind, str(matches[0]), video.n_missing)
+                if video.drift > NOTICEABLE:
+                    kind = f"video with a varying frame rate, timed at {video.fps:g} fps"
+                    faults.warn(kind, str(matches[0]))
                 rows.append((procedure, str(matches[0]), video.n_frames, video.fps, *size))
         elif video_source is not None:
             raise PolyplinkError(
