@@ -8,7 +8,8 @@ import dataclasses
 import inspect
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ import polars as pl
 import torch
 from pydantic import TypeAdapter
 
-from polyplink.associate.clusterers import Clustering
+from polyplink.associate.grid_search import checked_clustering
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
@@ -47,6 +48,14 @@ CLOSE = 1e-4
 def _require(holds: Any, says: str) -> None:
     if not holds:
         raise AssertionError(says)
+
+
+@contextmanager
+def _refusals_as_assertions() -> Iterator[None]:
+    try:
+        yield
+    except PolyplinkError as refused:
+        raise AssertionError(refused.what) from refused
 
 
 def _check_fields(part: Any) -> None:
@@ -211,10 +220,11 @@ def check_clusterer(clusterer: Any) -> None:
     for setting in settings:
         _require(dataclasses.is_dataclass(setting), f"{setting} is no dataclass")
         for n in (6, 1):
-            clusters = setting.cluster(V[:n, :n], positions[:n])
-            _require(isinstance(clusters, Clustering), f"{setting}: cluster gives no Clustering")
+            with _refusals_as_assertions():
+                clusters = checked_clustering(
+                    setting.cluster(V[:n, :n], positions[:n]), n, str(setting)
+                )
             labels = np.asarray(clusters.labels)
-            _require(labels.shape == (n,) and labels.dtype.kind == "i", f"{setting}: bad labels")
             numbers = np.unique(labels)
             _require((numbers == np.arange(len(numbers))).all(), f"{setting}: labels have gaps")
             repeated = setting.cluster(V[:n, :n], positions[:n]).labels
@@ -433,10 +443,8 @@ def check_metric(metric: Metric) -> None:
     order = np.array([5, 2, 7, 0, 3, 6, 1, 4])
 
     def value(argument: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-        try:
+        with _refusals_as_assertions():
             return values_of("it", metric, argument, shape)
-        except PolyplinkError as refused:
-            raise AssertionError(refused.what) from refused
 
     if metric.task == "tracking":
         counted = score_tracks(

@@ -1,16 +1,19 @@
 """The grid search: each row equals a run of its setting alone; grids are the paper's."""
 
+from dataclasses import dataclass
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from polyplink.associate.affinity.propagate import propagate
-from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan
+from polyplink.associate.clusterers import Agglomerative, Clustering, Dbscan, Hdbscan
 from polyplink.associate.grid_search import Grid, demo_grid, paper_grid, search
 from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
+from polyplink.testing import check_clusterer
 
 GRID = Grid(
     alphas=(0.0, 0.5, 1.0),
@@ -79,3 +82,26 @@ def test_the_paper_grid_has_the_values_of_the_paper_and_the_demo_grid_is_small()
     assert 0.3 in grid.gammas
     assert 0.29 in grid.thresholds
     assert len(demo_grid().temporal_ap()) == 325
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ([0, 0, 0, 1, 1, 1], "returns list, not a Clustering"),
+        (Clustering(np.zeros(5, np.int32), converged=True), r"shape \(5,\) and type int32"),
+        (Clustering(np.zeros(6), converged=True), r"type float64, not \(6,\) whole numbers"),  # type: ignore[arg-type]
+        (Clustering(np.full(6, 2), converged=True), "labels have gaps"),
+    ],
+)
+def test_check_clusterer_names_what_a_clusterer_does_wrong(result: object, says: str) -> None:
+    @dataclass(frozen=True)
+    class Mine:
+        @staticmethod
+        def grid() -> list[Any]:
+            return [Mine()]
+
+        def cluster(self, V: object, positions: object) -> object:
+            return result
+
+    with pytest.raises(AssertionError, match=says):
+        check_clusterer(Mine)

@@ -259,7 +259,8 @@ def search(
             labels = partition(P, grid.prices)
         else:
             clustered = [
-                _checked(setting.cluster(V, positions), len(V), name) for setting in settings
+                checked_clustering(setting.cluster(V, positions), len(V), name)
+                for setting in settings
             ]
             labels = np.array([clustering.labels for clustering in clustered])
             converged = np.array([clustering.converged for clustering in clustered])
@@ -267,16 +268,22 @@ def search(
     return {name: clusterings[name] for name in kinds}
 
 
-def _checked(clustering: object, n: int, clusterer: str) -> Clustering:
-    """Refuse what a clusterer returned, unless it labels n tracklets."""
+def checked_clustering(clustering: object, n: int, clusterer: str) -> Clustering:
+    """The result of a clusterer, if it labels n tracklets.
+
+    Raises:
+        PolyplinkError: If it does not.
+    """
     if not isinstance(clustering, Clustering):
         raise PolyplinkError(
             f"clusterer {clusterer!r} returns {type(clustering).__name__}, not a Clustering",
             "return polyplink.associate.clusterers.Clustering(labels, converged)",
         )
+    labels = np.asarray(clustering.labels)
     PolyplinkError.unless(
-        np.shape(clustering.labels) == (n,),
-        f"clusterer {clusterer!r} gives labels of shape {np.shape(clustering.labels)}, not ({n},)",
+        labels.shape == (n,) and labels.dtype.kind in "iu",
+        f"clusterer {clusterer!r} gives labels of shape {labels.shape} and type {labels.dtype}, "
+        f"not ({n},) whole numbers",
         "give every tracklet a label",
     )
     return clustering
