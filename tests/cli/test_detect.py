@@ -93,7 +93,7 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
         ("recording", (), 2),
         ("boxes", (), 3),
         ("", fps, 4),
-        ("", (*fps, "--min-seconds", "1"), 5),
+        ("", (*fps, "--min-seconds", "9"), 5),
     ):
         if change == "recording":
             os.utime(last, (1, 1))
@@ -104,7 +104,8 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
         assert calls == expected
         assert "1 of 30 frames of 001-005 cannot be decoded" in result.stderr.replace("\n", " ")
         polyps.append(json.loads(result.stdout)["polyps"])
-    assert polyps[0] == polyps[1]
+    assert polyps[0] == polyps[1] > 0 == polyps[-1]
+    assert not [*(out / "tracks").rglob("*.txt")]  # those of the earlier counts are gone
 
 
 def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, detector: Path) -> None:

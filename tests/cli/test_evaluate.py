@@ -76,11 +76,9 @@ def test_three_methods_are_evaluated_with_all_tables(
 def test_settings_chosen_on_another_part_and_tasks_by_name(
     sample_run: SampleRun, renamed_data: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "out").mkdir()
-    for name in (
-        "mine.csv",
-        "queries.parquet",
-    ):  # a file of the user, and one of an earlier evaluation
+    # A file of the user, and some of an earlier evaluation.
+    (tmp_path / "out" / "trackeval" / "trackers").mkdir(parents=True)
+    for name in ("mine.csv", "queries.parquet", "trackeval/trackers/a.txt"):
         (tmp_path / "out" / name).touch()
     result = evaluate_weights(
         sample_run.weights,

@@ -26,8 +26,11 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     desk.correct(0, {"kind": "not_polyp", "rows": [5]})
     desk.correct(0, {"kind": "merge", "rows": [0, 1, 2, 3, 4]})
     desk.correct(0, {"kind": "done"})
-    paths = hand_off(desk)
     out = desk.out / FOLDER
+    (out / "mot" / "earlier").mkdir(parents=True)
+    (out / "mot" / "earlier" / "seqinfo.ini").touch()
+    paths = hand_off(desk)
+    assert out / "mot" / "earlier" / "seqinfo.ini" not in paths
     names = {str(path.relative_to(out)) for path in paths}
     assert {"polyps.xlsx", "polyps.csv", "views.csv", "report.html", "review.json"} <= names
     review = TypeAdapter(Review).validate_json((out / "review.json").read_text())

@@ -1,5 +1,6 @@
 """The verb `evaluate`: all tasks on a labelled part of a data set, with intervals and a report."""
 
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -275,6 +276,7 @@ def evaluate_weights(
     # The table, the report and the other files.
     table = with_probes(comparison(evaluation, settings), probed).with_headline(columns)
     with record.stage("report"):
+        shutil.rmtree(out / "trackeval", ignore_errors=True)  # of an earlier evaluation
         page = _page(paths[0], data, encoded, table, remarks, record.seconds)
         evaluated = Evaluated(out / "report.html", evaluation, page, remarks, probed)
         if "assignment" in tables and "tracking" in evaluation.tasks:

@@ -436,8 +436,11 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
     """Write a MOT file per procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
 
     Boxes that were interpolated in gaps of tracks are written to a file of the same name in the
-    folder `interpolated`, with score 0, because no detector reported them.
+    folder `interpolated`, with score 0, because no detector reported them. Earlier files
+    are removed.
     """
+    if folder.exists():
+        shutil.rmtree(folder)
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
     for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
         for home, interpolated in ((folder, False), (folder / "interpolated", True)):

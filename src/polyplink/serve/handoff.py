@@ -5,6 +5,7 @@ All files are written to the folder `reviewed` in the counted folder, again at e
 
 import base64
 import io
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -312,6 +313,8 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     write_json(out / "review.schema.json", review_schema())
     write_text(out / "report.html", _page(desk, review, t))
     data = identified(desk)
+    for folder in ("coco", "mot"):  # procedures of an earlier count may be in them
+        shutil.rmtree(out / folder, ignore_errors=True)
     write_coco(data, out / "coco")
     write_mot(data, out / "mot")
     prepared = desk.prepared
