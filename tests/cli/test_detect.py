@@ -211,8 +211,8 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
         file.write("001-005,90,40,30,5,5,\n")  # in one frame: no track
     command = ("run", boxes_file, "--boxes", "csv", "--weights", sample_run.weights)
     size = sample_run.root / "frames" / "procedures.csv"
-    size.write_text("procedure_id,width,height,n_frames,fps\n001-005,48,40,252,25\n")
-    result = polyplink(*command, "--out", tmp_path / "o", "--device", "cpu")
+    size.write_text("procedure_id,width,height,n_frames\n001-005,48,40,252\n")
+    result = polyplink(*command, "--fps", "25", "--out", tmp_path / "o", "--device", "cpu")
     assert result.exit_code == 0, result.output
     tracks, interpolated = (
         np.loadtxt(tmp_path / "o" / "tracks" / place / "001-005.txt", delimiter=",")

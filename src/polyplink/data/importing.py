@@ -103,9 +103,9 @@ def import_folder(
     data = replace(imported.data, adenoma=maps)
     if fps is not None:
         procedures = data.procedures.with_columns(fps=pl.lit(fps, pl.Float32))
-        data = replace(data, procedures=procedures)
+        data = DataSet.of(data.detections, procedures, data.polyps, data.splits, adenoma=maps)
     with new_data_folder(out, data, imported.warnings, record) as folder:
-        write_places(folder, data_format, imported, source)
+        write_places(folder, data_format, replace(imported, data=data), source)
         if detector is not None:
             write_origin(folder, BoxesOrigin(detector, detector))
         elif imported.empty is not None:
