@@ -122,6 +122,35 @@ def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(
     assert data["image"].null_count() == 0
 
 
+@pytest.mark.parametrize("brings_boxes", [True, False])
+def test_frames_that_do_not_decode_are_warned_about(
+    sample_run: SampleRun, tmp_path: Path, brings_boxes: bool
+) -> None:
+    images, boxes = tmp_path / "film", tmp_path / "boxes.jsonl"
+    images.mkdir()
+    for number in range(30):
+        shutil.copy(sample_run.root / "frames" / "001-005" / f"{number}.jpg", images)
+    for number in (20, 29):
+        (images / f"{number}.jpg").write_bytes(b"no image")
+    rows = [json.dumps({"frame": k, "boxes": [box(k)]}) for k in range(30)]
+    boxes.write_text("\n".join(["{}", *rows]))
+    result = live(
+        str(images),
+        weights=sample_run.weights,
+        out=tmp_path / "out",
+        boxes=boxes if brings_boxes else None,
+        function=None if brings_boxes else lambda image: np.array([box(0)]),
+        speed=0,
+        page=False,
+        device="cpu",
+    )
+    said = "2 of 30 frames of film cannot be decoded and were skipped."
+    assert result.warnings.count(said) == 1
+    assert said in result.value.count.warnings
+    counted = result.value.data
+    assert (counted.procedures["n_frames"].to_list(), counted.detections.height) == ([30], 28)
+
+
 @pytest.mark.slow
 def test_a_slow_detector_function_drops_frames(sample_run: SampleRun, tmp_path: Path) -> None:
     def slow(image: np.ndarray) -> np.ndarray:

@@ -230,8 +230,9 @@ def live(
         with record.stage("live"):
             stopped = follow(opened, finder, counting, speed=speed, stall=stall)
         PolyplinkError.unless(
-            counting.frames > 0,
-            "; ".join(map(str, counting.warnings[len(of_count) :])) or f"{source} has no frame",
+            bool(counting.latencies),  # of the counted frames
+            "; ".join(map(str, counting.warnings[len(of_count) :]))
+            or f"{source} has no frame that can be read",
             "give a source that is running",
         )
         counting.end()
@@ -334,10 +335,10 @@ def _report_killed(
     from polyplink.streaming.session import event_log, late_before
 
     source, frames = killed_source(out)
-    write_pieces(out, source, frames, encoder)
+    _, lost = write_pieces(out, source, frames, encoder)
     killed = Message("live.killed", {"clock": clock(frames / source.fps)})
     late = late_messages(late_before(out, frames), frames)
-    counted, facts = _report(out, record, count_folder, [killed, *late])
+    counted, facts = _report(out, record, count_folder, [killed, *late, *lost])
     finished = {"event": "finished", "frame": frames - 1} | facts
     with event_log(out, "a") as write_event:
         write_event(finished)

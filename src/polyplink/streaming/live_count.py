@@ -243,7 +243,7 @@ class LiveCount:
             boxes: (k, 5) x, y, w, h and score, within the frame.
 
         Returns:
-            Whether the frame was counted; frames out of order are left out.
+            Whether the frame was counted; frames that do not decode, or are out of order, are not.
         """
         begun = time.perf_counter()
         if frame.number < self.frames:
@@ -256,6 +256,9 @@ class LiveCount:
             self._follower.write(self._out / PIECES / f"{self._piece:09d}")
             self._piece = frame.number // PIECE
         self.frames = frame.number + 1
+        if not frame.decodes:
+            self._follower.lost += 1
+            return False
         followed = self._follower.follow(frame.number, frame.picture, boxes, frame.crops)
         self._extend(frame, followed)
         open_tracks = set(self._follower.tracker.open(frame.number + 1).tolist())
@@ -439,7 +442,9 @@ class LiveCount:
             self._close(self._open.pop(track))
         self._follower.write(self._out / PIECES / f"{self._piece:09d}")
         self._vectors.close()
-        prepared = write_pieces(self._out, self._source, self.frames, self._encoder)
+        prepared, lost = write_pieces(self._out, self._source, self.frames, self._encoder)
+        for message in lost:
+            self.warn(message)
         ids = prepared.tracklets["tracklet_id"].to_list()
         if ids and not self._thinned and sorted(self._ids) == sorted(ids):
             vectors = np.fromfile(self._out / VECTORS, np.float32).reshape(len(ids), -1)
@@ -449,9 +454,15 @@ class LiveCount:
             write_embeddings(target, Embeddings(ids, rows, key, prepared.keys[name]))
 
 
-def write_pieces(out: Path, source: LiveSource, frames: int, encoder: NamedEncoder) -> Prepared:
-    """Write the boxes and crops of the pieces as the data folder `data`; returns its tracklets."""
-    boxes, scenes, _ = join_pieces(out / PIECES, out / "data", source.name, source.recording)
+def write_pieces(
+    out: Path, source: LiveSource, frames: int, encoder: NamedEncoder
+) -> tuple[Prepared, list[Message]]:
+    """Write the boxes and crops of the pieces as the data folder `data`.
+
+    Returns:
+        Its tracklets; and the warning about frames that did not decode, if there are any.
+    """
+    boxes, scenes, n_lost = join_pieces(out / PIECES, out / "data", source.name, source.recording)
     row = {
         "procedure_id": source.name,
         "dataset": "live",
@@ -463,7 +474,9 @@ def write_pieces(out: Path, source: LiveSource, frames: int, encoder: NamedEncod
         "source": "." if source.recording is None else str(source.recording.folder.resolve()),
     }
     write_detections(out / "data", boxes, [row], {source.name: scenes})
-    return prepare(out / "data", encoder.prepare, with_crops=False)
+    lost = Message("not_decoded", {"lost": n_lost, "frames": frames, "name": source.name})
+    prepared = prepare(out / "data", encoder.prepare, with_crops=False)
+    return prepared, [lost] if n_lost else []
 
 
 def written_pieces(out: Path) -> list[Path]:

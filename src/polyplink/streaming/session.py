@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 from typer import echo
 
 from polyplink.core.errors import PolyplinkError, first_line
@@ -107,6 +108,8 @@ def _with_boxes(
     frame: LiveFrame, source: LiveSource, detector: OpenedDetector | None
 ) -> DetectedFrame:
     """A frame and its boxes (k, 5): those that come with it, or the detector's."""
+    if not frame.decodes:
+        return frame, np.zeros((0, 5))
     if frame.picture is not None:
         size, expected = frame.picture.size, (source.width, source.height)
         PolyplinkError.unless(

@@ -14,7 +14,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Condition, Event, Thread
@@ -49,12 +48,19 @@ class LiveFrame:
         picture: The pixels; None if there are none.
         boxes: (k, 5) x, y, w, h and score; None for a source without boxes.
         crops: The crop (h, w, 3) of each box; empty for a source without crops.
+
+    A frame without picture and boxes is one that does not decode.
     """
 
     number: int
     picture: Picture | None = None
     boxes: Floats | None = None
     crops: Sequence[Pixels] = ()
+
+    @property
+    def decodes(self) -> bool:
+        """Whether there is anything to count in it."""
+        return self.picture is not None or self.boxes is not None
 
 
 @dataclass(frozen=True)
@@ -86,8 +92,8 @@ class LiveSource:
 
 
 def played(recording: Recording) -> LiveSource:
-    """A recording as a source; frames that do not decode are left out."""
-    frames = (LiveFrame(n, picture) for n, picture in recording.frames() if picture is not None)
+    """A recording as a source."""
+    frames = (LiveFrame(n, picture) for n, picture in recording.frames())
     return LiveSource(
         recording.name,
         recording.rate,
@@ -126,8 +132,8 @@ def without_password(source: str) -> str:
 def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveSource:
     """A camera, a capture device or a stream as a source.
 
-    A packet that cannot be decoded is left out. If the clock of a stream is reset, as by an encoder
-    that restarts, the numbers of its frames continue.
+    A packet that cannot be decoded is a frame that does not decode. If the clock of a stream is
+    reset, as by an encoder that restarts, the numbers of its frames continue.
 
     Args:
         source: An address (rtsp://...), /dev/video0, or FORMAT:DEVICE with one of `DEVICES`.
@@ -177,8 +183,10 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
         with container:
             try:
                 for packet in container.demux(stream):
-                    with suppress(av.error.InvalidDataError):
+                    try:
                         yield from packet.decode()
+                    except av.error.InvalidDataError:
+                        yield None
             except (av.error.FFmpegError, OSError) as error:
                 raise PolyplinkError(
                     f"{address} broke off ({reason(error, patience)})", "check the cable"
@@ -198,7 +206,7 @@ def _numbered(
     """Number frames by the clock of a stream; numbers continue if the clock is reset.
 
     Args:
-        pictures: Decoded frames.
+        pictures: Decoded frames; None for one that does not decode.
         rate: Frames per second.
         longest: Longest step from one frame to the next that is no reset, seconds.
         jumped: Called with the seconds by which the clock was reset.
@@ -206,6 +214,11 @@ def _numbered(
     first = last = None
     number = -1
     for picture in pictures:
+        if picture is None:
+            if last is not None:  # a stream may begin amid frames that depend on each other
+                number += 1
+                yield LiveFrame(number)
+            continue
         now = picture.time if picture.time is not None else time.monotonic()
         first = now if first is None else first
         if last is not None and not -RESTART <= now - last <= longest:
@@ -352,8 +365,10 @@ def _with_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterato
                     f"frame {frame.number} is not in {recording.path}",
                     "give the recording that the boxes are of",
                 ) from None
-        if number > frame.number or picture is not None:  # undecodable frames are left out
-            yield replace(frame, picture=picture if number == frame.number else None)
+        if number > frame.number:  # the numbers of the lines go backwards
+            yield frame
+        else:
+            yield LiveFrame(number) if picture is None else replace(frame, picture=picture)
 
 
 STDIN = "-"
