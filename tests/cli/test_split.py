@@ -46,9 +46,13 @@ def test_lists_with_overlaps_or_unknown_procedures_are_refused(tmp_path: Path) -
         ({"train": [first], "test": [first]}, f"procedure {first} is in test and in train"),
         ({"train": ["nobody"]}, "part train names 'nobody'"),
         ([first], "is not a mapping of parts"),
+        ({"train": [first, second], "all": [third]}, "'all' names all procedures"),
+        ({"rc27": [first]}, "'rc27' names a published part"),
     ):
         lists.write_text(json.dumps(content))
         assert_refused(polyplink("split", folder, "--lists", lists), message)
+    refused = polyplink("split", folder, "--shares", "train=0.5,all=0.5")
+    assert_refused(refused, "--shares: 'all' names all procedures")
     lists.write_text(json.dumps({"train": [first, second], "test": [third]}))
     assert polyplink("split", folder, "--lists", lists).exit_code == 0
     assert read_data(folder).part("test") == [third]

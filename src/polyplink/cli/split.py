@@ -37,7 +37,8 @@ def split_data(
 
     Raises:
         PolyplinkError: If the shares or lists are malformed, a list names an unknown procedure, a
-            patient would be in two parts, or there are fewer patients than parts.
+            part has the name of a published one, a patient would be in two parts, or there are
+            fewer patients than parts.
     """
     from polyplink.data.protocols import check_splits, split_by_shares
     from polyplink.data.tables import read_data
@@ -45,10 +46,10 @@ def split_data(
     path = Path(data) / "splits.json"
     dataset = read_data(path.parent)
     if lists is None:
-        splits = split_by_shares(dataset.procedures, _shares(shares), seed)
+        source, splits = "--shares", split_by_shares(dataset.procedures, _shares(shares), seed)
     else:
-        splits = read_json(Path(lists), "check the path given with --lists")
-        check_splits(splits, dataset.procedures, str(lists))
+        source, splits = str(lists), read_json(Path(lists), "check the path given with --lists")
+    check_splits(splits, dataset.procedures, source)
     write_json(path, splits)
     parts = f"the parts {', '.join(dataset.splits)}"
     replaced = [f"replaced {parts}"] if any(dataset.splits.values()) else []

@@ -208,7 +208,7 @@ def is_splits(value: object) -> TypeGuard[Mapping[str, list[str]]]:
 
 
 def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
-    """Check that parts contain only known procedures, and share no procedure and no patient.
+    """Check that parts have free names and known procedures, and share no procedure and no patient.
 
     Args:
         splits: Part -> procedure ids, as read from a file.
@@ -223,6 +223,13 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
             f"{source} is not a mapping of parts to lists of procedure ids",
             'write {"train": ["001-001"], "test": ["001-002"]}',
         )
+    taken = next((part for part in splits if part == "all" or part in PROTOCOLS), None)
+    PolyplinkError.unless(
+        taken is None,
+        f"{source}: {taken!r} names "
+        + ("all procedures" if taken == "all" else "a published part"),
+        "give the part another name",
+    )
     rows = procedures.select("procedure_id", "dataset", "patient").rows()
     owner = {procedure: (dataset, patient) for procedure, dataset, patient in rows}
     part_of_procedure: dict[str, str] = {}
