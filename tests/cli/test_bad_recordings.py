@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 from pathlib import Path
+from zipfile import ZipFile
 
 import av
 import numpy as np
@@ -43,6 +44,7 @@ def write_black_video(path: Path) -> None:
         ("text", "cannot be opened"),
         ("notes.txt", "notes.txt is not a video; give a video (.mp4, "),
         ("still.png", "still.png is an image; give the folder of the recording's images"),
+        ("images.zip", "images.zip is not a video; unpack an archive, and give the folder of its"),
         ("sound", "has no video in it"),
         ("missing", "no recording"),
         ("nothing", "holds no video and no image"),
@@ -56,6 +58,11 @@ def test_files_that_are_not_recordings_are_refused(tmp_path: Path, kind: str, me
         path.write_text("not a video\n" * 200)
     elif kind == "still.png":
         Image.new("RGB", (96, 80)).save(path)
+    elif kind == "images.zip":
+        Image.effect_noise((96, 80), 50).save(tmp_path / "0.jpg")
+        with ZipFile(path, "w") as archive:
+            for number in range(40):
+                archive.write(tmp_path / "0.jpg", f"{number}.jpg")
     elif kind == "sound":
         write_audio(path)
     elif kind == "nothing":

@@ -277,6 +277,11 @@ def open_video(path: Path) -> Iterator[Video]:
     with container:
         # FFmpeg draws the letters of a text file as a video.
         PolyplinkError.unless(container.format.name != "tty", *_not_a_video(path))
+        # It also takes the JPEG images in an archive for a video.
+        with path.open("rb") as file:
+            archived = container.format.name == "mjpeg" and file.read(2) != b"\xff\xd8"
+        hint = "unpack an archive, and give the folder of its images"
+        PolyplinkError.unless(not archived, _not_a_video(path)[0], hint)
         if not container.streams.video:
             raise PolyplinkError(f"{path} has no video in it", "give the recording itself")
         stream = container.streams.video[0]
