@@ -80,6 +80,22 @@ def test_name_frames_splits_procedure_frame_and_part(
     assert name_frames(pl.Series([name], dtype=pl.String)).row(0) == expected
 
 
+def test_folders_with_files_of_one_name_are_procedures() -> None:
+    names = [
+        "a/x_1.txt",
+        "a/x_2.txt",
+        "val/b/x_2.txt",
+        "b/y_2.txt",
+        "c/z_1.txt",
+        "d/z_2.txt",
+        "x_9",
+    ]
+    found = name_frames(pl.Series(names)).select("procedure_id", "frame").rows()
+    assert found == [("a", 1), ("a", 2), ("b/x", 2), ("y", 2), ("z", 1), ("z", 2), ("x", 9)]
+    parts = name_frames(pl.Series(["train/x_1.txt", "val/x_1.txt"]))  # parts are no procedures
+    assert parts["procedure_id"].to_list() == ["x", "x"]
+
+
 @given(
     st.text("ab_-0123 é", min_size=1, max_size=8).filter(lambda s: s == s.strip()),
     st.integers(0, 10**9),

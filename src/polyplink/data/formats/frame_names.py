@@ -20,7 +20,9 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
 
     In `<folder>/<number>` and `<folder>/frame_<number>` (also `image`, `img`) the folder is the
     procedure; in `<procedure>_<number>` and `<procedure>_frame<number>` the procedure precedes the
-    number. Zero padding and `.0` after the number are ignored.
+    number. If files of several folders would be the same frame of such a procedure, each folder is
+    a procedure: named by the folder, or `<folder>/<procedure>` if it has files of several. Zero
+    padding and `.0` after the number are ignored.
 
     Args:
         names: Text, n file names with `/` between folders, relative to the root folder; a first
@@ -32,20 +34,36 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
     Example:
         >>> name_frames(pl.Series(["train/case7/frame_012.png", "001-002_5.jpg"])).rows()
         [('case7', 12, 'train'), ('001-002', 5, None)]
+        >>> name_frames(pl.Series(["monday/case_1.jpg", "friday/case_1.jpg"])).rows()
+        [('monday', 1, None), ('friday', 1, None)]
     """
-    folder = pl.col("folder").str.replace(rf"^({'|'.join(PARTS)})(/|$)", "")
     stem = pl.col("stem")
     alone = stem.str.extract(_ALONE)
+    part = rf"^({'|'.join(PARTS)})(?:/|$)"
     table = pl.DataFrame({"name": names}).select(
-        folder=pl.col("name").str.extract(r"^(.*)/[^/]*$").fill_null(""),
+        path=pl.col("name").str.extract(r"^(.*)/[^/]*$").fill_null(""),
         stem=pl.col("name").str.extract(r"([^/]*)$").str.replace(_ENDING, ""),
     )
-    return table.select(
-        procedure_id=pl.when(alone.is_not_null())
-        .then(pl.when(folder != "").then(folder))
-        .otherwise(stem.str.extract(_NAMED)),
+    table = table.select(
+        folder=pl.col("path").str.replace(part, ""),
+        named=pl.when(alone.is_null()).then(stem.str.extract(_NAMED)),
         frame=pl.coalesce(alone, stem.str.extract(_NAMED, 2)).cast(pl.Int64),
-        part=pl.col("folder").str.extract(rf"^({'|'.join(PARTS)})(?:/|$)"),
+        part=pl.col("path").str.extract(part),
+    )
+    folder, named, frame = pl.col("folder"), pl.col("named"), pl.col("frame")
+    is_shared = (folder.n_unique().over("named", "frame") > 1).any().over("named")
+    is_alone = named.n_unique().over("folder") == 1
+    of_folder = pl.when(is_alone).then(folder).otherwise(folder + "/" + named)
+    return table.select(
+        procedure_id=pl.when(folder == "")
+        .then(named)
+        .when(named.is_null() & frame.is_not_null())
+        .then(folder)
+        .when(named.is_not_null() & is_shared)
+        .then(of_folder)
+        .otherwise(named),
+        frame=frame,
+        part="part",
     )
 
 
