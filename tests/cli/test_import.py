@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -60,6 +61,12 @@ def test_boxes_that_doctor_objects_to_are_named_on_import(tmp_path: Path) -> Non
     checked = polyplink("doctor", out, "--no-images").stdout
     assert "box twice" not in checked
     assert "box over the edge (1)" in checked
+
+
+def test_every_format_has_a_row_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/import.md").read_text(encoding="utf-8")
+    table = page.partition("| FORMAT | source |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE) == list(FORMATS)
 
 
 def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:

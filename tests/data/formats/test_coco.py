@@ -140,8 +140,8 @@ def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> 
     ]
     images = [
         image(-3, "x.jpg", video_id=1, frame_index=8),
-        image(-4, "y.jpg", video_id=0, frame_index=0),
-        image(-5, "z.jpg", video_id=0, frame_index=1),
+        image(-4, "y.jpg", video_id=0, frame_number=0),
+        image(-5, "z.jpg", video_id=0, frame=1),
     ]
     boxes = [
         box(-1, "-3", track_id=1),

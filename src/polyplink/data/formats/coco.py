@@ -50,7 +50,7 @@ _BOX = (
 )
 _KEYS = {
     "n_frames": ("n_frames", "length"),
-    "frame": ("frame_index", "frame_id", "frame_number"),
+    "frame": ("frame_index", "frame_id", "frame_number", "frame"),
     "polyp_id": ("identity_id", "polyp_id"),  # unique in the data set
     "track": ("track_id", "instance_id"),  # a number may only be unique in its video
     "size_mm": ("size", "size_mm"),
@@ -158,9 +158,9 @@ def import_coco(
     `sequence_id`, the `identity_id` of its boxes (without the last `_k` if `<digits>-<digits>`
     precedes it), the procedure of other images with the same name pattern if they have only one,
     or the procedure in its file name (see `name_frames`; a video's name is its procedure). The
-    frame is `frame_index` or `frame_id`, or else the number in the file name. The polyp is
-    `identity_id` or `polyp_id`, or else `track_id` or `instance_id`; a number becomes
-    `<procedure>_<number>`. The parts of splits are those of `instances_<part>.json`.
+    frame is `frame_index`, `frame_id`, `frame_number` or `frame`, or else the number in the file
+    name. The polyp is `identity_id` or `polyp_id`, or else `track_id` or `instance_id`; a number
+    becomes `<procedure>_<number>`. The parts of splits are those of `instances_<part>.json`.
 
     Args:
         source: A file, or a folder with `annotations/instances_<part>.json` and `images`.
