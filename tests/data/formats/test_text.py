@@ -90,8 +90,8 @@ def test_folders_with_files_of_one_name_are_procedures() -> None:
         "d/z_2.txt",
         "x_9",
     ]
-    found = name_frames(pl.Series(names)).select("procedure_id", "frame").rows()
-    assert found == [("a", 1), ("a", 2), ("b/x", 2), ("y", 2), ("z", 1), ("z", 2), ("x", 9)]
+    rows = name_frames(pl.Series(names)).select("procedure_id", "frame").rows()
+    assert rows == [("a", 1), ("a", 2), ("b/x", 2), ("y", 2), ("z", 1), ("z", 2), ("x", 9)]
     parts = name_frames(pl.Series(["train/x_1.txt", "val/x_1.txt"]))  # parts are no procedures
     assert parts["procedure_id"].to_list() == ["x", "x"]
 
