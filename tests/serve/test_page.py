@@ -131,6 +131,7 @@ def test_a_review_from_opening_to_hand_off(
     assert count_of(page) == procedure["polyps"]
     expect(page.locator("main .strip .view")).to_have_count(6)
     expect(page.locator(".bar")).to_have_count(6)
+    expect(page.locator(".facts")).to_contain_text("6 views")
     assert page.locator("main .view img").first.bounding_box()["width"] >= 120  # type: ignore[index]
 
     # A merge, a contradiction, and its resolution.
@@ -154,6 +155,7 @@ def test_a_review_from_opening_to_hand_off(
     page.locator(f"#view-{a}").focus()
     page.keyboard.press("x")
     expect(page.locator(".alarms .view")).to_have_count(1)
+    expect(page.locator(".facts")).to_contain_text("5 views")  # those counted, as in the report
     page.locator(".alarms li button.small").click()
     expect(page.locator(".alarms")).to_have_count(0)
     page.locator(f"#view-{a}").focus()

@@ -232,6 +232,7 @@ function hero(state) {
   const { procedure, overview } = state;
   const open = procedure.questions.filter((one) => one.close).length;
   const next = procedure.done && nextOpen(overview, procedure.index);
+  const views = procedure.groups.reduce((sum, { rows }) => sum + rows.length, 0);
   return h("section", { class: "hero", "aria-labelledby": "count" },
     h("div", {},
       h("h1", { id: "count" },
@@ -243,7 +244,7 @@ function hero(state) {
       h("p", { class: "facts" },
         h("span", {}, t("procedure", { id: procedure.id })),
         h("span", {}, t("length", { time: clock(procedure.duration_s) })),
-        h("span", {}, count("views", procedure.tracklets.length)),
+        h("span", {}, count("views", views)),
         h("span", {}, openQuestions(state)),
         procedure.done && h("span", { class: "state done" },
           h("span", { "aria-hidden": "true" }, "✓ "), t("done")))),
