@@ -510,3 +510,10 @@ def test_pages_show_the_corrections_of_other_pages(context: BrowserContext, addr
     expect(second_page.locator(".alarms .view")).to_have_count(1)
     assert count_of(second_page) == count_of(first_page)
     expect(second_page.locator("#toast")).to_contain_text("another page")
+    # A page that the server cannot answer, and one with a token of an earlier start.
+    first_page.route("**/corrections", lambda route: route.abort())
+    first_page.keyboard.press("z")
+    expect(first_page.locator("#toast")).to_contain_text("does not answer, so nothing was stored")
+    second_page.route("**/corrections", lambda route: route.fulfill(status=403))
+    second_page.keyboard.press("z")
+    expect(second_page.locator("#toast")).to_contain_text("The review has been started again")

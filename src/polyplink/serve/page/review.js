@@ -30,7 +30,7 @@ const state = {
 async function fetchJson(path, body) {
   const response = await fetch(path, body === undefined ? {} : {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
-  });
+  }).catch(() => { throw new Error(t("unreachable")); });
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) {
     throw new Error(response.status === 403 ? t("refused") : answer.error ?? response.statusText);
