@@ -109,12 +109,21 @@ def test_the_procedure_is_the_video_then_the_sequence_then_the_identity(tmp_path
             image(2, "x_2.jpg", sequence_id="s", frame_id=9),
             image(3, "x_3.jpg"),
             image(4, "x_4.jpg"),
+            image(5, "images\\x_5.jpg"),
+            image(6, "images/x_6.jpg"),
         ],
-        [box(i, i) for i in (1, 2, 4)] + [box(3, 3, identity_id="d3_004-005_1")],
+        [box(i, i) for i in (1, 2)]
+        + [box(3, 3, identity_id="d3_004-005_1")]
+        + [box(4, 4, polyp_id="p", attributes={"size": 4}), box(5, 5, attributes={"track_id": 7})]
+        + [box(6, 6, track_id="t", attributes={"track_id": 7, "occluded": False})],
         videos=[{"id": 4, "name": "by video"}],
     )
-    rows = import_coco(path).data.detections.select("procedure_id", "frame").rows()
-    assert rows == [("by video", 1), ("d3_004-005", 3), ("s", 9), ("x", 4)]  # x: from the name
+    data = import_coco(path).data
+    rows = data.detections.select("procedure_id", "frame", "polyp_id").rows()
+    of_name = [("x", 4, "p"), ("x", 5, "x_7"), ("x", 6, "t")]
+    others = [("by video", 1, None), ("d3_004-005", 3, "d3_004-005_1"), ("s", 9, None)]
+    assert rows == [*others, *of_name]
+    assert data.polyps.filter(polyp_id="p")["size_mm"].item() == 4
 
 
 def test_annotation_files_and_images_of_a_folder_are_read(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ ROWS = [
     ("yolo", "polyp 0.5 0.5 0.5 0.5", TEXT),
     ("yolo", "0 0.5 0.5 0.5 0.5 high", TEXT),
     ("yolo", "0 0.5 0.5 0.5", NO_BOX),
-    ("yolo", "0 0 0 1 0 1 1 0 1", NO_BOX),
+    ("yolo", "0 0 0 1 0 1 1 0", NO_BOX),
     ("cvat", test_cvat.box(1, edges='xtl="left" ytl="2" xbr="3" ybr="4"'), SIDE),
     ("cvat", test_cvat.box("1.5"), FRAME),
     ("cvat", test_cvat.box(1, inner=NO_SCORE), "box with a score that is not a number"),

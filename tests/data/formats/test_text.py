@@ -65,6 +65,8 @@ def test_numbers_are_parsed_and_other_texts_are_marked() -> None:
         ("train/case7/12.txt", ("case7", 12, "train")),
         ("val/001-001_12.txt", ("001-001", 12, "val")),
         ("folder/001-001_12", ("001-001", 12, None)),
+        ("case7_frame_3_jpg.rf.0aB9.jpg", ("case7", 3, None)),
+        ("images/3fa85f64-case7_3.jpg", ("3fa85f64-case7", 3, None)),  # alone, it may be the name
         ("12.jpg", (None, 12, None)),
         ("train/12.jpg", (None, 12, "train")),
         ("polyp.jpg", (None, None, None)),
@@ -94,6 +96,14 @@ def test_folders_with_files_of_one_name_are_procedures() -> None:
     assert rows == [("a", 1), ("a", 2), ("b/x", 2), ("y", 2), ("z", 1), ("z", 2), ("x", 9)]
     parts = name_frames(pl.Series(["train/x_1.txt", "val/x_1.txt"]))  # parts are no procedures
     assert parts["procedure_id"].to_list() == ["x", "x"]
+
+
+def test_the_codes_of_label_studio_are_no_part_of_the_procedure() -> None:
+    names = ["images/3fa85f64-case7_3.jpg", "images/0b85f6ff-case7_4.jpg"]
+    assert name_frames(pl.Series(names)).rows() == [("case7", 3, None), ("case7", 4, None)]
+    for others in (["20240102-a_3", "0b85f6ff-a_4"], [names[0], names[0]], [names[0], "a_4"]):
+        alone = [name_frames(pl.Series([name])).row(0) for name in others]
+        assert name_frames(pl.Series(others)).rows() == alone
 
 
 @given(

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.formats.yolo import import_yolo, write_yolo
+from polyplink.data.formats.yolo import import_yolo, mark_yolo, write_yolo
 from polyplink.data.tables import DataSet
 from tests.data.sample_sets import scored_set
 from tests.data.videos import write_video
@@ -45,6 +45,29 @@ def test_the_output_of_a_tracker_is_imported(tmp_path: Path) -> None:
     assert "2 x class of boxes, all read as polyps (first: 0, 1)" in imported.warnings
     none = import_yolo(root, size=(64, 48), identity="none").data
     assert none.detections["polyp_id"].null_count() == 3
+
+
+def test_outlines_are_read_as_the_boxes_around_them(tmp_path: Path) -> None:
+    """Exports of Roboflow: outlines that end with their first point, and a hash in each name."""
+    root = write_labels(
+        tmp_path,
+        **{
+            "clip_1_jpg.rf.0a1B2c": "0 0.25 0.5 0.5 0.25 0.5 0.5 0.25 0.5\n0 0.5 0.5 0.5 0.25\n",
+            "clip_2_png.rf.77": "0 0.25 0.5 0.5 0.25 0.5 0.75 0.375 0.5 7\n",
+            "clip_3.jpg.rf.78": "0 0 0 1 0 1 1 text 0\n0 0 0 1 0 1 1 0\n",
+        },
+    )
+    imported = import_yolo(root, size=(64, 48))
+    rows = imported.data.detections.select("frame", "x", "y", "w", "h", "score", "polyp_id").rows()
+    assert rows == [
+        (1, 16, 12, 16, 12, None, None),
+        (1, 16, 18, 32, 12, None, None),
+        (2, 16, 12, 16, 24, None, "clip_7"),
+    ]
+    assert "2 x line that is not a box (class, 4 numbers, score, track)" in str(imported.warnings)
+    path = root / "labels" / "clip_2_png.rf.77.txt"
+    marks = pl.DataFrame({"item": [0], "track_id": [3], "polyp": [1]})
+    assert mark_yolo(path, marks, sixth="score")["tracks"] == path.read_bytes()[:-2] + b"3\n"
 
 
 def test_sizes_come_from_each_image_and_folders_are_parts(tmp_path: Path) -> None:

@@ -45,9 +45,12 @@ _CATEGORY = 1  # the category id that is written
 _VIDEO = (*PROCEDURES, "id", "name", "file_name")
 _IMAGE = ("id", "file_name", "width", "height", "video_id", "sequence_id", "frame", "dataset_id")
 _BOX = (
-    *("id", "image_id", "category_id", "bbox", "iscrowd", "score", "polyp_id", "track"),
-    *("size_mm", "histology", "histology_class", "morphology", "location"),
+    *("id", "image_id", "category_id", "bbox", "iscrowd", "score", "identity_id"),
+    *("polyp_id", "track", "size_mm", "histology", "histology_class", "morphology", "location"),
 )
+# What CVAT and Datumaro write into the `attributes` of an annotation, also read from there.
+_ATTRIBUTES = {"identity_id", "polyp_id", "track_id", "instance_id", "size", "size_mm"}
+_ATTRIBUTES |= {"histology", "histology_class", "morphology", "location"}
 _KEYS = {
     "n_frames": ("n_frames", "length"),
     "frame": ("frame_index", "frame_id", "frame_number", "frame"),
@@ -160,7 +163,8 @@ def import_coco(
     or the procedure in its file name (see `name_frames`; a video's name is its procedure). The
     frame is `frame_index`, `frame_id`, `frame_number` or `frame`, or else the number in the file
     name. The polyp is `identity_id` or `polyp_id`, or else `track_id` or `instance_id`; a number
-    becomes `<procedure>_<number>`. The parts of splits are those of `instances_<part>.json`.
+    becomes `<procedure>_<number>`. Keys of polyps may also be in the `attributes` of an annotation.
+    The parts of splits are those of `instances_<part>.json`.
 
     Args:
         source: A file, or a folder with `annotations/instances_<part>.json` and `images`.
@@ -361,12 +365,12 @@ def _image_folder(images: pl.Series, root: Path, part: str | None) -> str:
 
 def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """Set the procedure of images without a video from identities, or from similar image names."""
-    identities = boxes.filter(pl.col("polyp_id").is_not_null())
+    identities = boxes.drop_nulls("identity_id")
     if not (images["procedure_id"].null_count() and identities.height):
         return images
 
     # From the identity of one of its boxes.
-    of_identity = pl.coalesce(pl.col("polyp_id").str.extract(_IDENTITY), "polyp_id")
+    of_identity = pl.coalesce(pl.col("identity_id").str.extract(_IDENTITY), "identity_id")
     of_image = identities.unique("image_id", keep="first", maintain_order=True)
     of_image = of_image.select(id="image_id", of_identity=of_identity)
     images = images.join(of_image, on="id", how="left", maintain_order="left").with_columns(
@@ -400,7 +404,10 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
         its video or sequence), frame, video_name and image.
     """
     table = read_records(rows, f"{name}: images", _IMAGE)
-    table = table.with_columns(at=pl.format("{}, image {}", pl.lit(name), "id"))
+    table = table.with_columns(
+        at=pl.format("{}, image {}", pl.lit(name), "id"),
+        file_name=pl.col("file_name").str.replace_all("\\", "/", literal=True),  # of Windows
+    )
     kind, hint = "image without an id", "give every image an id"
     table = leave_out(table, pl.col("id").is_null(), kind, hint, faults)
     kind, hint = "further image of the same id", "give every image its own id"
@@ -426,6 +433,10 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
 
 def _boxes(rows: Any, name: str) -> pl.DataFrame:
     """The annotations of a file as boxes, see `_read_annotations`."""
+    if isinstance(rows, list) and any(
+        isinstance(row, dict) and "attributes" in row for row in rows
+    ):
+        rows = [_with_attributes(row) for row in rows]
     table = read_records(rows, f"{name}: annotations", _BOX)
     # If a file has only one term for histology, it is the data set's class.
     two_words = any("histology_class" in row for row in rows or ())
@@ -439,6 +450,14 @@ def _boxes(rows: Any, name: str) -> pl.DataFrame:
         track=pl.when(is_number & ~track.str.starts_with("-")).then(track),
         histology_class="histology_class" if two_words else "histology",
     ).drop("id")
+
+
+def _with_attributes(row: Any) -> Any:
+    """An annotation with the keys of its polyp from its `attributes`; its own have priority."""
+    given = row.get("attributes") if isinstance(row, dict) else None
+    if not isinstance(given, dict):
+        return row
+    return {key: given[key] for key in _ATTRIBUTES & set(given)} | row
 
 
 def _procedures(

@@ -11,6 +11,9 @@ PARTS = ("train", "val", "valid", "test")  # folders that are parts, not procedu
 _WORD = r"(?:frame|image|img)?[_-]?"
 _NUMBER = r"0*([0-9]{1,10})(?:\.0+)?$"  # \d would match digits of other scripts
 _ENDING = r"\.[A-Za-z][A-Za-z0-9]{1,4}$"
+# What Roboflow appends to a name (`case7_12_jpg.rf.0a1b2c`), and Label Studio puts before it.
+_ROBOFLOW = r"(?i)[._](?:jpe?g|png|bmp|tiff?|webp)\.rf\.[0-9a-z]+$"
+_LABEL_STUDIO = r"^([0-9a-f]{8})-."
 _ALONE = rf"(?i)^{_WORD}{_NUMBER}"
 _NAMED = rf"(?i)^(.+?)_{_WORD}{_NUMBER}"
 
@@ -22,7 +25,8 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
     procedure; in `<procedure>_<number>` and `<procedure>_frame<number>` the procedure precedes the
     number. If files of several folders would be the same frame of such a procedure, each folder is
     a procedure: named by the folder, or `<folder>/<procedure>` if it has files of several. Zero
-    padding and `.0` after the number are ignored.
+    padding and `.0` after the number are ignored, as is what Roboflow appends to a name, and the
+    code that Label Studio puts before each if all names have one of their own.
 
     Args:
         names: Text, n file names with `/` between folders, relative to the root folder; a first
@@ -42,8 +46,15 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
     part = rf"^({'|'.join(PARTS)})(?:/|$)"
     table = pl.DataFrame({"name": names}).select(
         path=pl.col("name").str.extract(r"^(.*)/[^/]*$").fill_null(""),
-        stem=pl.col("name").str.extract(r"([^/]*)$").str.replace(_ENDING, ""),
+        stem=pl.col("name")
+        .str.extract(r"([^/]*)$")
+        .str.replace(_ENDING, "")
+        .str.replace(_ROBOFLOW, ""),
     )
+    codes = table["stem"].str.extract(_LABEL_STUDIO)
+    of_digits = codes.str.contains(r"^[0-9]+$").any()  # dates, for example
+    if codes.len() > 1 and codes.null_count() == 0 and codes.is_unique().all() and not of_digits:
+        table = table.with_columns(pl.col("stem").str.slice(9))
     table = table.select(
         folder=pl.col("path").str.replace(part, ""),
         named=pl.when(alone.is_null()).then(stem.str.extract(_NAMED)),

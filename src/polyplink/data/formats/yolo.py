@@ -44,6 +44,7 @@ _CHUNK = 2000  # files that a worker reads at a time
 _NOT_LABELS = {"classes.txt", "train.txt", "val.txt", "test.txt", "README.txt"}
 _SIDE = re.compile(r"^(width|height)[ \t]*:[ \t]*(.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
 _VALUES = ("class", "cx", "cy", "w", "h", "sixth", "seventh")
+_LONGEST = len(_VALUES)  # lines of more than one further value are outlines
 
 
 class _LabelFile(NamedTuple):
@@ -58,7 +59,7 @@ def import_yolo(
     sixth: str | None = None,
     **options: Unpack[ReadOptions],
 ) -> Imported:
-    """Read YOLO labels; procedure and frame come from a file's name.
+    """Read YOLO labels, boxes or outlines; procedure and frame come from a file's name.
 
     Names are `<procedure>_<frame>.txt` or `<procedure>/<frame>.txt`, optionally below a part (see
     `polyplink.data.formats.frame_names.name_frames`). The size of a frame is taken from `size`, or
@@ -235,10 +236,11 @@ def _read_labels(
 def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """The boxes of lines (at, file, line, text), see `_read_labels`; others are left out."""
     lines = lines.with_columns(values=pl.col("text").str.extract_all(r"\S+"))
+    lines = _box_outlines(lines)
     count = pl.col("values").list.len()
     kind = "line that is not a box (class, 4 numbers, score, track)"
-    hint = "write 5 to 7 values; outlines are not read"
-    lines = leave_out(lines, (count < 5) | (count > 7), kind, hint, faults)
+    hint = "write 5 to 7 values, or the class and at least four points"
+    lines = leave_out(lines, (count < 5) | (count > _LONGEST), kind, hint, faults)
     values = [
         pl.col("values").list.get(i, null_on_oob=True).cast(pl.Float64, strict=False).alias(name)
         for i, name in enumerate(_VALUES)
@@ -251,6 +253,27 @@ def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     )
     kind = "line with text instead of a number"
     return leave_out(boxes, has_text, kind, "write numbers", faults).drop("count")
+
+
+def _box_outlines(lines: pl.DataFrame) -> pl.DataFrame:
+    """Replace outlines (class, x and y of each point, track) by class, box, no score, and track.
+
+    Class and three points are as many values as class, box, score and track. An outline has at
+    least four points, therefore; Roboflow and Ultralytics repeat the first one at the end.
+    """
+    values, count = pl.col("values"), pl.col("values").list.len()
+    if lines.filter(count > _LONGEST).is_empty():
+        return lines
+    sides = values.list.slice(1, (count - 1) // 2 * 2)
+    numbers = sides.list.eval(pl.element().cast(pl.Float64, strict=False))
+    spans = [numbers.list.gather_every(2, start) for start in (0, 1)]
+    box = [(span.list.max() + span.list.min()) / 2 for span in spans]
+    box += [span.list.max() - span.list.min() for span in spans]
+    boxed = pl.concat_list(values.list.first(), *(side.cast(pl.String) for side in box))
+    tracked = boxed.list.concat(pl.concat_list(pl.lit("-1"), values.list.last()))
+    boxed = pl.when(count % 2 == 0).then(tracked).otherwise(boxed)
+    text = numbers.list.eval(pl.element().is_null()).list.any()
+    return lines.with_columns(pl.when((count > _LONGEST + 1) & ~text).then(boxed).otherwise(values))
 
 
 def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.DataFrame:
@@ -342,8 +365,8 @@ def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes
     trackless = []
     for line in lines:
         values = line.split()
-        if len(values) == 7:
-            trackless.append(" ".join(values[:6]))
+        if len(values) == _LONGEST or (len(values) > _LONGEST + 1 and len(values) % 2 == 0):
+            trackless.append(" ".join(values[:-1]))
         elif len(values) in (5, 6):
             trackless.append(" ".join(values[:5] if sixth == "track" else values))
         else:  # not a box
