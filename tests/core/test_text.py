@@ -31,8 +31,9 @@ def test_file_names_are_safe_and_unique_to_their_name(
     assert (safe == convert(other)) == (name == other)
 
 
-def test_readable_names_keep_letters_and_the_files_of_earlier_versions(tmp_path: Path) -> None:
+def test_readable_names_keep_signs_and_the_files_of_earlier_versions(tmp_path: Path) -> None:
     assert readable_name("fall 01 Müller") == "fall 01 Müller"
+    assert readable_name("Fall 7 – „links“ №2") == "Fall 7 – „links“ №2"
     assert readable_name("症例 é\u0301") == "症例 é\u0301"
     assert readable_name("ä/../\u200bb") == "ä%2F..%2F%E2%80%8Bb"
     earlier = tmp_path / f"{file_name('Ä')}.txt"

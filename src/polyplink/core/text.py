@@ -75,7 +75,7 @@ def file_name(name: str, *, exact: bool = False) -> str:
 
 
 def readable_path(folder: Path, name: str, ending: str = "") -> Path:
-    """The path of an output named after data: as `file_name`, but letters of any script stay.
+    """The path of an output named after data: as `file_name`, but with letters and signs kept.
 
     An output of an earlier version, whose name has only ASCII letters, keeps its path.
 
@@ -85,8 +85,8 @@ def readable_path(folder: Path, name: str, ending: str = "") -> Path:
         ending: Appended to the name.
 
     Example:
-        >>> readable_path(Path("run"), "Fall Ä 2: Müller").name
-        'Fall Ä 2%3A Müller'
+        >>> readable_path(Path("run"), "Fall Ä 2: Müller – links").name
+        'Fall Ä 2%3A Müller – links'
     """
     plain = file_name(name)
     earlier = folder / f"{plain}{ending}"
@@ -94,14 +94,13 @@ def readable_path(folder: Path, name: str, ending: str = "") -> Path:
         os.fsencode(name)
     except UnicodeEncodeError:  # the system cannot hold it
         return earlier
-    letters = (c if not c.isascii() and _is_letter(c) else _quoted(c) for c in name)
+    letters = (c if not c.isascii() and _is_visible(c) else _quoted(c) for c in name)
     return earlier if earlier.exists() else folder / f"{_shortened(name, ''.join(letters))}{ending}"
 
 
-def _is_letter(character: str) -> bool:
-    """Whether a character is a letter, an accent or a digit."""
-    category = unicodedata.category(character)
-    return category[0] in "LM" or category == "Nd"
+def _is_visible(character: str) -> bool:
+    """Whether a character is a letter, an accent, a number, a punctuation mark or a symbol."""
+    return unicodedata.category(character)[0] in "LMNPS"
 
 
 def _quoted(text: str) -> str:
