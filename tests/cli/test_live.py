@@ -97,8 +97,10 @@ def test_boxes_from_stdin_give_events_and_a_report(sample_run: SampleRun, tmp_pa
     assert procedure["procedure_id"] == "room 1"
     assert all_events[-1]["final"]["polyps"] == procedure["polyps"]
     # Tracklets have the same names as in the report, and vectors are not recomputed.
-    reported = {t["tracklet_id"] for group in procedure["groups"] for t in group["tracklets"]}
-    assert reported == {event["tracklet"] for event in closed}
+    views = pl.read_csv(out / "count" / "views.csv").select("tracklet", "start_s", "end_s")
+    assert sorted(views.rows()) == sorted(
+        (event["tracklet"], event["start"], event["end"]) for event in closed
+    )
     assert not (out / "live" / "pieces").exists()
     assert pl.read_parquet(out / "data" / "detections.parquet").height == 5 * VIEW
     assert Desk(out).overview()["procedures"][0]["tracklets"] == 5

@@ -324,7 +324,7 @@ class LiveCount:
         facts: dict[str, Any] = {
             "tracklet": tracklet.name,
             "start": round(tracklet.first / fps, 2),
-            "end": round(tracklet.last / fps, 2),
+            "end": round((tracklet.last + 1) / fps, 2),
             "boxes": len(tracklet.frames),
             "thumbnail": place,
             "shows_polyp": chance,
