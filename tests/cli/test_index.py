@@ -115,7 +115,7 @@ def test_invalid_searches_and_indexes_are_refused(
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),
         ("001-001:00000", ("--box", "1,2,3,4"), "--box: 001-001:00000 is a tracklet"),
-        (sample_run.run / "run.json", ("--others",), " is a picture or a video"),
+        (sample_run.run / "run.json", ("--others", "--frame", "3"), "--others and --frame: "),
         (sample_run.run / "run.json", (), "cannot be searched for (in an unknown image format)"),
     ):
         assert_refused(polyplink("search", sample_run.run, query, *common, *options), message)

@@ -36,6 +36,9 @@ def test_shares_divide_no_patient_and_depend_on_the_seed(tmp_path: Path) -> None
     assert "replaced the parts train, eval, test" in polyplink("split", folder).stderr
     all_parts = polyplink("prepare", folder, "--part", "all", "--no-crops", "--json")
     assert json.loads(all_parts.stdout)["procedures"] == 8
+    (folder / "splits.json").write_text("5")
+    refused = polyplink("prepare", folder, "--part", "eval", "--no-crops")
+    assert_refused(refused, "splits.json is not a mapping of parts")
 
 
 def test_lists_with_overlaps_or_unknown_procedures_are_refused(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def calibrate(
     """
     weights, out = Path(weights), Path(out)
     data, truth = (None if path is None else Path(path) for path in (data, truth))
-    _check_sources(data, stills, detector)
+    _check_sources(data, stills, detector, empty, truth)
 
     # The data: a folder, or procedures made of stills.
     notes: list[str] = []
@@ -208,8 +208,14 @@ def calibrate(
     return Result(calibrated, facts, [*printed, tested], [*notes, *warnings])
 
 
-def _check_sources(data: Path | None, stills: StrPath | None, detector: str | None) -> None:
-    """Check that either a data folder is given, or stills and a detector."""
+def _check_sources(
+    data: Path | None,
+    stills: StrPath | None,
+    detector: str | None,
+    empty: StrPath | None,
+    truth: Path | None,
+) -> None:
+    """Check that a data folder, or stills and a detector are given, and no option of the other."""
     PolyplinkError.unless(
         data is None or stills is None, "both DATA and --stills are given", "give one of them"
     )
@@ -222,6 +228,16 @@ def _check_sources(data: Path | None, stills: StrPath | None, detector: str | No
         stills is None or detector is not None,
         "no detector to calibrate for",
         "name one with --detector FILE.onnx or its name",
+    )
+    PolyplinkError.unless(
+        stills is not None or (detector is None and empty is None),
+        "--detector and --empty are for --stills",
+        "leave them out; DATA holds the boxes of a detector",
+    )
+    PolyplinkError.unless(
+        stills is None or truth is None,
+        "--truth is for DATA, and the polyps of --stills are known",
+        "leave it out",
     )
 
 

@@ -126,17 +126,7 @@ def live(
     weights = Path(weights)
     check_given(weights, device=device)
     catalogue(language)  # an unknown one is refused at once
-    from polyplink.detect.recordings import find_recordings
-    from polyplink.streaming.sources import STDIN, is_device, open_source, without_password
-
-    brings_boxes = source == STDIN or boxes is not None
-    PolyplinkError.unless(
-        not brings_boxes or (detector is None and function is None),
-        "both a detector and boxes are given",
-        "leave --detector or --boxes out",
-    )
-    if not (source == STDIN or is_device(source) or Path(source).is_dir()):
-        find_recordings(Path(source), fps)
+    brings_boxes = _brings_boxes(source, boxes, fps, has_detector=bool(detector or function))
 
     # The record, and how the written data folder is counted in the end.
     from polyplink.associate.online import OnlineSettings
@@ -145,6 +135,7 @@ def live(
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import event_log, follow, wait_for_signal
     from polyplink.streaming.setup import lasting_messages, open_linking, warm_detector
+    from polyplink.streaming.sources import is_device, open_source, without_password
 
     settings = {
         "source": source,
@@ -247,6 +238,30 @@ def live(
             echo("the page stays open; Ctrl-C ends", err=True)
             wait_for_signal()
     return Result(counted.value, finished, [], counted.warnings)
+
+
+def _brings_boxes(
+    source: str, boxes: StrPath | None, fps: float | None, *, has_detector: bool
+) -> bool:
+    """Whether the frames come with boxes; refuses two sources of boxes, and no recording."""
+    from polyplink.detect.recordings import find_recordings
+    from polyplink.streaming.sources import STDIN, is_device, without_password
+
+    sends_frames = source == STDIN or is_device(source)
+    PolyplinkError.unless(
+        boxes is None or not sends_frames,
+        f"--boxes is given beside {without_password(source)}",
+        "leave it out; it is for the boxes of a recording",
+    )
+    brings_boxes = source == STDIN or boxes is not None
+    PolyplinkError.unless(
+        not (brings_boxes and has_detector),
+        "both a detector and boxes are given",
+        "leave --detector or --boxes out",
+    )
+    if not (sends_frames or Path(source).is_dir()):
+        find_recordings(Path(source), fps)
+    return brings_boxes
 
 
 def _claim(out: Path, recording: str | None, *, replace: bool) -> None:

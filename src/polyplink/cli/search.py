@@ -80,12 +80,15 @@ def search(
     views = Index(Path(index))
     of_file = Path(query).is_file()
     query_row, vector = (None, None) if of_file else views.find(query)
-    unread = (
-        {"--others": others}
-        if of_file
-        else {"--box": box is not None, "--frame": frame is not None}
-    )
-    kind = "picture or a video" if of_file else "tracklet"
+    from polyplink.data.files.video import is_video
+
+    of_picture = of_file and not is_video(query)
+    unread = {
+        "--others": of_file and others,
+        "--box": not of_file and box is not None,
+        "--frame": (of_picture or not of_file) and frame is not None,
+    }
+    kind = "picture" if of_picture else "video" if of_file else "tracklet"
     PolyplinkError.unless(
         not any(unread.values()),
         f"{' and '.join(name for name in unread if unread[name])}: {query} is a {kind}",

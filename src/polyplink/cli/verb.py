@@ -67,8 +67,9 @@ def check_given(
         check_folder(data)
         splits = data / "splits.json"
         parts_of_data = read_json(splits) if splits.is_file() else {}
+        known = parts_of_data if isinstance(parts_of_data, dict) else {}
         for part in parts:
-            if part not in (None, "all", *parts_of_data):
+            if part not in (None, "all", *known):
                 read_data(data).part(part)
 
 

@@ -69,6 +69,7 @@ def add_weights(
             published file, or requires running code.
     """
     file = Path(file)
+    PolyplinkError.unless(timm is not None or not stages, "--stage is for --timm", "leave it out")
     if file.is_dir():
         return _add_saved(file, name or file.resolve().name)
     PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path")
