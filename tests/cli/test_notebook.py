@@ -1,7 +1,9 @@
 """Results in a notebook: short reprs, HTML, tables, progress."""
 
+import re
 import sys
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,9 +24,15 @@ def test_a_count_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None
     assert len(repr(result)) < 500
     assert len(repr(result.value.page)) < 500
     html = result._repr_html_()
-    parts = ('<svg class="timeline"', "data:image/jpeg", "Counted polyps", "warning:")
+    parts = ('<svg class="timeline"', "data:image/jpeg", "Counted polyps")
     for part in (*parts, "not a medical device"):
         assert part in html
+    text = unescape(re.sub(r"<[^>]*>", "", html))
+    assert result.warnings
+    for warning in result.warnings:
+        assert text.count(warning.replace("`", "")) == 1
+    further = replace(result, warnings=[*result.warnings, "<further>"])._repr_html_()
+    assert further == f"<p><b>warning:</b> &lt;further&gt;</p>\n{html}"
     for part in ("<script", "\nbody {", ":root"):  # they would affect the notebook
         assert part not in html
     assert pl.read_csv(tmp_path / "<count>" / "counts.csv").equals(result.value.counts)
