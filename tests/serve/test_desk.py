@@ -102,6 +102,8 @@ def test_every_correction_changes_the_polyps_as_intended(desk: Desk) -> None:
     assert polyp_of_row[1] is None
     assert desk.procedure(0)["tracklets"][1]["removed"]
     assert polyps("polyp", rows=[1])[1] is not None
+    shown = desk.correct(1, {"kind": "polyp", "rows": [1]})["tracklets"]
+    assert [one["row"] for one in shown if one["decided"]] == [1]
     after = desk.correct(0, {"kind": "not_polyp", "rows": rows})
     assert (after["polyps"], after["groups"], after["questions"]) == (0, [], [])
     assert desk.correct(0, {"kind": "done"})["done"]

@@ -434,7 +434,8 @@ class Desk:
         if solved.identities is not None:
             for i, score in zip(solved.counted, solved.identities.scores.tolist(), strict=True):
                 scores[i] = None if np.isnan(score) else round(score, 4)
-        decided = {i for pair in (*solved.decided.must, *solved.decided.cannot) for i in pair}
+        pairs = (*solved.decided.must, *solved.decided.cannot)
+        decided = {i for pair in pairs for i in pair} | solved.decided.restored
         counted = self.count.procedures[self.names.index(name)]
         listed = (*counted.alarms, *(t for group in counted.groups for t in group.tracklets))
         chance = {tracklet.tracklet_id: tracklet.shows_polyp for tracklet in listed}
