@@ -315,14 +315,14 @@ def test_a_path_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 
 def test_characters_outside_the_encoding_are_escaped(tmp_path: Path) -> None:
-    boxes = tmp_path / "boxes.csv"
-    boxes.write_text("procedure_id,frame,x,y,w,h\nα,0,1,2,30,40\n", encoding="utf-8")
-    polyplink("import", "csv", boxes, tmp_path / "data", "--size", "640x480")
-    command = [sys.executable, "-m", "polyplink", "doctor", str(tmp_path / "data"), "--no-images"]
-    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}  # as of a pipe on Windows
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "α.safetensors").touch()
+    command = [sys.executable, "-m", "polyplink", "weights", "list"]
+    environment = {"PYTHONIOENCODING": "cp1252"}  # as of a pipe on Windows
+    environment = os.environ | environment | {"POLYPLINK_HOME": str(tmp_path)}
     result = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert (result.returncode, result.stderr) == (0, b"")
-    assert rb"procedure \u03b1" in result.stdout
+    assert rb"\u03b1.safetensors" in result.stdout
 
 
 def test_only_messages_of_polyplink_are_printed() -> None:

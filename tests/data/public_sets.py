@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
 from polyplink.data.sets.real_colon import import_real_colon, write_real_colon
 from polyplink.data.sets.sun import import_sun, write_sun
 from polyplink.data.tables import TABLES, DataSet, Imported
+from tests.data.packing import files_of, pack
 from tests.data.sample_sets import (
     HEIGHT,
     WIDTH,
@@ -136,6 +139,7 @@ def assert_same(after: DataSet, before: DataSet) -> None:
     assert after.splits == before.splits
 
 
+@cache
 def small_real_colon() -> DataSet:
     """Two procedures with one polyp each."""
     boxes = [("001-001", f, 8 + f, 8, 20, 16, "001-001_1") for f in (0, 1)]
@@ -145,6 +149,7 @@ def small_real_colon() -> DataSet:
     return data_set(boxes, polyps, rows, {"train": ["001-001", "001-002"]})
 
 
+@cache
 def small_ldpolyp() -> DataSet:
     """Two training videos, the second with two polyps, and a test video without polyps."""
     rows = [unlabelled_row(n, 4, "ldpolyp", width=560, height=480)
@@ -161,6 +166,7 @@ def small_ldpolyp() -> DataSet:
     return data_set(boxes, polyps, rows, splits)
 
 
+@cache
 def small_sun() -> DataSet:
     """Two cases, the first in two segments, and a video without a polyp."""
     row = {"width": 60, "height": 50, "fps": 30.0}
@@ -179,6 +185,7 @@ def small_sun() -> DataSet:
     return data_set(boxes, polyps, procedures, parts)
 
 
+@cache
 def small_polypsset() -> DataSet:
     """Three training images and two videos."""
     procedures = [
@@ -201,6 +208,7 @@ def small_polypsset() -> DataSet:
     return data_set(boxes, polyps, procedures, parts)
 
 
+@cache
 def small_polyp_size() -> DataSet:
     """Two videos of four frames."""
     procedures = [unlabelled_row(n, 4, "polyp-size", fps=30.0, age=60) for n in ("01", "07")]
@@ -243,3 +251,18 @@ SETS = {
         write_polyp_size, _read_polyp_size, small_polyp_size, polyp_size_sets()
     ),
 }
+
+
+@cache
+def small_files(name: str) -> dict[str, bytes]:
+    """The files of the small data set of a layout, with images."""
+    data = SETS[name].small()
+    with TemporaryDirectory() as folder:
+        SETS[name].write(data, Path(folder), frames=picture(data))
+        return files_of(Path(folder))
+
+
+def write_small(name: str, root: Path) -> DataSet:
+    """Write the small data set of a layout with images."""
+    pack(root, small_files(name))
+    return SETS[name].small()

@@ -1,6 +1,7 @@
 """Small data sets for the tests of `data`: some by hand, and random ones for any layout."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -66,6 +67,7 @@ def data_set(
     return DataSet.of(*tables, splits)
 
 
+@cache
 def small_set() -> DataSet:
     """Three procedures: two polyps, one polyp, none."""
     return data_set(
@@ -89,6 +91,7 @@ def small_set() -> DataSet:
     )
 
 
+@cache
 def scored_set(dataset: str = "x") -> DataSet:
     """Two procedures with scores: two polyps, a box without polyp, frames without a box."""
     rows = [

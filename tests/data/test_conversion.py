@@ -36,7 +36,7 @@ def split_in_two(data: DataSet) -> DataSet:
 
 
 @pytest.mark.parametrize("name", BOX_IMPORTERS)
-@settings(max_examples=5)
+@settings(max_examples=4)
 @given(box_sets())
 def test_import_of_a_conversion_gives_the_data_set(name: str, data: DataSet) -> None:
     if name == "yolo" and data.detections.is_empty():

@@ -23,7 +23,7 @@ from tests.data.sample_sets import BOX_IMPORTERS, HEIGHT, WIDTH, scored_set
 
 Read = Callable[[Path], Imported]
 
-FILES_PER_FORMAT = 10
+FILES_PER_FORMAT = 5
 PUBLIC_FORMATS = ("real-colon", "ldpolyp", "sun", "polypsset", "polyp-size")
 # These remove complete records. The public sets list every frame or polyp; the box formats do not,
 # so that their losses cannot be detected.

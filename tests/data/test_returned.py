@@ -121,7 +121,7 @@ def boxes_in_file(path: Path, name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(boxes=BOXES)
 def test_every_box_is_returned_in_its_place_with_its_track(
     name: str, boxes: list[Box], tmp_path_factory: pytest.TempPathFactory

@@ -1,7 +1,6 @@
 """Tests of all public sets: reading, writing, images, archives, progress, names."""
 
 import re
-import shutil
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -16,15 +15,15 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.layout import Release, short_number, whole_edges, write_dataset_name
 from polyplink.data.sets.voc import VocFrame, VocObject, parse_voc_file
 from polyplink.data.tables import DataSet
-from tests.data.packing import files_of, pack
-from tests.data.public_sets import SETS, assert_same, picture
+from tests.data.packing import pack
+from tests.data.public_sets import SETS, assert_same, picture, small_files, write_small
 from tests.data.sample_sets import data_set, procedure_row, small_set
 
 IMAGES = [name for name in SETS if name != "polyp-size"]  # polyp-size has videos
 
 
 @pytest.mark.parametrize("name", SETS)
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(draw=st.data())
 def test_import_undoes_write(name: str, draw: st.DataObject) -> None:
     data = draw.draw(SETS[name].random)
@@ -38,8 +37,7 @@ def test_import_undoes_write(name: str, draw: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_images_are_named_unless_disabled(name: str, tmp_path: Path) -> None:
-    data = SETS[name].small()
-    SETS[name].write(data, tmp_path, frames=picture(data))
+    data = write_small(name, tmp_path)
     steps: list[tuple[int, int]] = []
     imported = SETS[name].read(
         tmp_path, strict=True, workers=1, progress=lambda *s: steps.append(s)
@@ -58,13 +56,10 @@ def test_images_are_named_unless_disabled(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in IMAGES if name != "real-colon"])
 def test_an_archive_gives_the_same_set(name: str, tmp_path: Path) -> None:
-    data = SETS[name].small()
-    SETS[name].write(data, tmp_path / "plain", frames=picture(data))
-    files = {f"a/{path}": data for path, data in files_of(tmp_path / "plain").items()}
-    pack(tmp_path / "x.zip", files)
+    data, files = SETS[name].small(), small_files(name)
+    pack(tmp_path / "x.zip", {f"a/{path}": content for path, content in files.items()})
     if name == "sun":
-        shutil.copy(tmp_path / "plain" / "cases.csv", tmp_path / "cases.csv")
-    shutil.rmtree(tmp_path / "plain")
+        (tmp_path / "cases.csv").write_bytes(files["cases.csv"])
     imported = SETS[name].read(tmp_path)
     assert_same(imported.data, data)
     assert imported.data.detections["image"][0].startswith("x.zip!/a/")
@@ -158,8 +153,7 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
 def test_a_fault_is_counted_or_raised_if_strict(
     name: str, file: str, old: str, new: str, kind: str, tmp_path: Path
 ) -> None:
-    data = SETS[name].small()
-    SETS[name].write(data, tmp_path, frames=picture(data))
+    data = write_small(name, tmp_path)
     path = tmp_path / file
     text = path.read_text().replace(old, new) if old else new
     assert not path.is_file() or text != path.read_text()
