@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
-from polyplink.detect.first_pass import detect
+from polyplink.detect.first_pass import detect, look
 from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode
 from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
@@ -130,6 +130,10 @@ def test_the_json_record_beside_the_model_sets_classes_and_threshold(tmp_path: P
     assert len(OnnxDetector(path)(IMAGE)) == 0  # both boxes are of class 0
     (tmp_path / "d.json").write_text(json.dumps(record | {"classes": [0], "threshold": 0.7}))
     assert OnnxDetector(path)(IMAGE)[:, 4].tolist() == pytest.approx([0.9])
+    rounded_up = {"output0": outputs_of("nms")["output0"] + [0, 0, 0, 0, 0.1004, 0]}
+    write_model(path, rounded_up, [1, 3, SIZE, SIZE])
+    (tmp_path / "d.json").unlink()
+    assert look(OnnxDetector(path), Picture(IMAGE))[:, 4].tolist() == pytest.approx([1.0, 0.7004])
     (tmp_path / "d.json").write_text(json.dumps({"treshold": 0.7}))
     with pytest.raises(PolyplinkError, match=r"treshold.*the fields are layout, size"):
         OnnxDetector(path)

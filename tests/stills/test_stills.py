@@ -141,6 +141,9 @@ def test_too_few_stills_and_unreadable_images_are_refused(
 ) -> None:
     with pytest.raises(PolyplinkError, match="1 groups of stills are too few"):
         write_procedures(tmp_path, stills[:1], (), CONFIG, name="n")
+    tiny = [replace(still, boxes=np.array([[50.0, 50, 2, 2]])) for still in stills]
+    with pytest.raises(PolyplinkError, match="no polyp of these stills is visible in a frame"):
+        write_procedures(tmp_path / "t", tiny, (), CONFIG, name="n")
     (tmp_path / "broken.png").write_bytes(b"no image")
     with pytest.raises(PolyplinkError, match=r"image .*broken.png cannot be decoded"):
         write_procedures(tmp_path / "o", stills, [tmp_path / "broken.png"], CONFIG, name="n")

@@ -220,6 +220,7 @@ class OnnxDetector:
                 "or scores are above 1",
                 f"set the right `layout` in {record_path(self.path)}",
             )
+        scores = scores.clip(max=1.0)  # of a network that rounds
         corners = (corners - np.tile(shift, 2)) / np.tile(inner / [width, height], 2)
         corners = corners.clip(0, [width, height, width, height])
         sizes = corners[:, 2:] - corners[:, :2]

@@ -160,6 +160,11 @@ def write_procedures(
         source=pl.lit("."),
     )
     detections = pl.concat(tables)
+    PolyplinkError.unless(
+        not detections.is_empty(),
+        "no polyp of these stills is visible in a frame",
+        f"give stills with larger boxes: at least {LEAST_SIDE:g} pixels in a frame",
+    )
     polyps = detections.select("polyp_id", "procedure_id").unique(maintain_order=True)
     data = DataSet.of(detections, procedures, polyps)
     write_data(out, data)
