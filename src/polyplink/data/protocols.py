@@ -18,9 +18,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.resources import files
-from typing import TypeGuard
 
 import polars as pl
+from pydantic import TypeAdapter, ValidationError
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps
@@ -43,6 +43,7 @@ PROTOCOLS = (
     "ta384",
     *(f"{name}-{side}" for name in _PROBED for side in ("train", "test")),
 )
+SPLITS = TypeAdapter(dict[str, list[str]])  # part -> ids, as read from any file
 NAMES = (*PROTOCOLS, *(f"{name}:PROCEDURE" for name in _FOLDS))
 
 
@@ -197,16 +198,6 @@ def split_by_shares(
     }
 
 
-def is_splits(value: object) -> TypeGuard[Mapping[str, list[str]]]:
-    """Whether a value, as read from any file, maps names of parts to lists of ids."""
-    if not isinstance(value, Mapping):
-        return False
-    return all(
-        isinstance(ids, list | tuple) and all(isinstance(name, str) for name in ids)
-        for ids in value.values()
-    )
-
-
 def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
     """Check that parts have free names and known procedures, and share no procedure and no patient.
 
@@ -218,11 +209,13 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
     Raises:
         PolyplinkError: If a check fails; names the procedure or patient, and the parts.
     """
-    if not is_splits(splits):
+    try:
+        splits = SPLITS.validate_python(splits)
+    except ValidationError:
         raise PolyplinkError(
             f"{source} is not a mapping of parts to lists of procedure ids",
             'write {"train": ["001-001"], "test": ["001-002"]}',
-        )
+        ) from None
     taken = next((part for part in splits if part == "all" or part in PROTOCOLS), None)
     PolyplinkError.unless(
         taken is None,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
 
 import polars as pl
+from pydantic import ValidationError
 
 from polyplink.core.artefacts import (
     change_folder,
@@ -32,7 +33,7 @@ from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.limits import check_rows
-from polyplink.data.protocols import NAMES, is_splits, protocol_part
+from polyplink.data.protocols import NAMES, SPLITS, protocol_part
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
 
@@ -288,11 +289,12 @@ class DataSet:
             _refuse_first(table, unknown, names, problem, hint)
 
         # The names of parts.
-        splits = {} if splits is None else splits
-        if not is_splits(splits):  # they may come from any file
+        try:
+            splits = SPLITS.validate_python({} if splits is None else splits)
+        except ValidationError:
             raise PolyplinkError(
                 "splits.json is not a mapping of parts to lists of procedure ids", "import again"
-            )
+            ) from None
         for part in splits:
             PolyplinkError.unless(
                 part == visible(part) and 0 < len(part) <= LONGEST_NAME,
@@ -301,7 +303,7 @@ class DataSet:
             )
         # The folder of the images and the date are not content: a moved data set keeps its key.
         key, keys = _content_keys(detections, procedures.drop("source", "date"), polyps)
-        return cls(detections, procedures, polyps, dict(splits), key, adenoma, keys)
+        return cls(detections, procedures, polyps, splits, key, adenoma, keys)
 
     def part(self, name: str | None) -> list[str]:
         """Procedure ids of a part ("train", "eval", ...), or of the whole set for None or "all".

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from pydantic import ValidationError
 
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
 from polyplink.core.results import Progress, StageProgress, silent, silent_stage
-from polyplink.data.protocols import SHARE, is_splits, split_by_patient
+from polyplink.data.protocols import SHARE, SPLITS, split_by_patient
 from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
 from polyplink.evaluate.probe import (
@@ -191,11 +192,12 @@ def read_split(
         path.is_file(), f"no file {path} that divides polyps", "give a JSON file with --split"
     )
     content = read_json(path)
-    sides = {side: content.get(side) for side in SIDES} if isinstance(content, dict) else None
-    if not is_splits(sides):
+    try:
+        sides = SPLITS.validate_python({side: content[side] for side in SIDES})
+    except (ValidationError, TypeError, KeyError):
         raise PolyplinkError(
             f"{path} does not divide polyps", 'write {"train": [polyp ids], "test": [polyp ids]}'
-        )
+        ) from None
     polyp_ids = [*sides["train"], *sides["test"]]
     unknown = sorted(set(polyp_ids) - set(data.polyps["polyp_id"]))
     PolyplinkError.unless(
