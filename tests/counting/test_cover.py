@@ -28,6 +28,16 @@ POINT = OperatingPoint(
 SOURCE = BoxSource("annotated", None, "simulated procedures")
 
 
+def test_another_detector_of_the_same_name_as_in_the_calibration_is_named_so() -> None:
+    point = replace(POINT, calibration=replace(CALIBRATION, boxes="9f", detector="YOLO"))
+    (warning,) = cover_of(point, replace(SOURCE, boxes="YOLO", detector="YOLO")).warnings(point)
+    counted, calibrated = str(warning).split(". The model was calibrated on ")
+    assert counted.endswith(
+        "of the detector YOLO, but not from the detector file of the calibration"
+    )
+    assert "on boxes of the detector YOLO." in calibrated
+
+
 @pytest.mark.parametrize(
     ("change", "source", "gap"),
     [

@@ -238,7 +238,7 @@ class Cover:
         share = {"share": round(100 * ASK_BELOW)}
         ask = Message("ask.all") if point.links is None else Message("ask.below", share)
         values: dict[str, Any] = {"ask": ask, "todo": self._todo(), "why": point.origin}
-        values |= {"counted": boxes_message(self.source)} | self._calibration_values()
+        values |= {"counted": self._counted()} | self._calibration_values()
         return [Message(f"cover.{self.gap}", values)]
 
     @staticmethod
@@ -253,6 +253,13 @@ class Cover:
             return {}
         material = Message(f"material.{calibration.material}", {"n": calibration.procedures})
         return {"material": material, "boxes": boxes_message(calibration)}
+
+    def _counted(self) -> Message:
+        """The source of the counted boxes; says so if another detector has the same name."""
+        name = self.source.detector
+        if self.calibration is not None and name and name == self.calibration.detector:
+            return Message("boxes.named", {"name": name})
+        return boxes_message(self.source)
 
     def _todo(self) -> Message:
         kinds = {ANNOTATED: "todo.annotated", UNKNOWN: "todo.name"}
