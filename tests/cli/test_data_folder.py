@@ -74,6 +74,12 @@ def test_the_doctor_s_options_make_single_frames_usable(tmp_path: Path) -> None:
     assert_refused(polyplink(*adapt), "`polyplink doctor` lists options")
     assert polyplink(*adapt, *advised).exit_code == 0
     assert_refused(polyplink("evaluate", "own", data, "--part", "all"), "was trained or validated")
+    saved = tmp_path / "saved"
+    assert polyplink("weights", "save", "imagenet", saved).exit_code == 0
+    taken = "other weights are called own"
+    for other in ((*adapt, *advised), (*add[:-1], "own"), ("weights", "add", saved, "--as", "own")):
+        assert_refused(polyplink(*other), taken)
+    assert polyplink(*add[:5], "--size", "32", "--as", "imagenet").exit_code == 0  # the same file
     record = json.loads(polyplink("weights", "show", "own").stdout)
     assert (record["origin"]["name"], record["origin"]["adapted_from"]) == (
         "own",

@@ -79,7 +79,8 @@ def adapt_weights(
         name and path of the adapted weights, and the numbers of adapted BatchNorm layers and crops.
 
     Raises:
-        PolyplinkError: If the encoder has no BatchNorm layers or reads clips, or there is no crop.
+        PolyplinkError: If the encoder has no BatchNorm layers or reads clips, there is no crop, or
+            other weights have the name.
     """
     weights, data = Path(weights), Path(data)
     check_given(weights, data, [part], device)
@@ -93,10 +94,11 @@ def adapt_weights(
     from polyplink.encoders.device import pick_device
     from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.leakage import seen_by
-    from polyplink.encoders.weights import save_weights, seal, stored_path
+    from polyplink.encoders.weights import check_free, save_weights, seal, stored_path
     from polyplink.tracklets.settings import with_options
 
     path = stored_path(name)
+    check_free(path)
     loaded = load_encoder(weights, pick_device(device))
     record, fits = loaded.record, tone > 0 or whiten
     settings = with_options(record.prepare, tracklets, read_origin(data))

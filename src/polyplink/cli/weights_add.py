@@ -66,7 +66,7 @@ def add_weights(
 
     Raises:
         PolyplinkError: If the file is missing or broken, belongs to no known encoder, is not the
-            published file, or requires running code.
+            published file, or requires running code, or if other weights have the name.
     """
     file = Path(file)
     PolyplinkError.unless(timm is not None or not stages, "--stage is for --timm", "leave it out")
@@ -84,6 +84,7 @@ def add_weights(
     from polyplink.encoders.weights import (
         RECORD,
         WeightsRecord,
+        check_free,
         record_text,
         seal,
         stored_path,
@@ -106,6 +107,7 @@ def add_weights(
 
     # The weights, stored with their record.
     path = stored_path(name or published.name)
+    check_free(path, digest)
     origin = {
         "title": published.title,
         "file": file.name,
@@ -139,6 +141,7 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
     """Copy a folder of `weights save` into the store, if it is complete."""
     from polyplink.encoders.weights import (
         HUB_FILE,
+        check_free,
         check_seal,
         read_config,
         read_record,
@@ -154,6 +157,7 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
         "give a folder that `polyplink weights save` wrote; pass an exported folder as WEIGHTS",
     )
     check_seal(source)
+    check_free(path, file_key(source))
     record = read_record(source)
     licence = read_config(folder).get("licence")
     with whole_file(path) as new:

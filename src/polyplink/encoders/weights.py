@@ -76,6 +76,27 @@ def stored_path(name: str) -> Path:
     return store_folder() / f"{plain}{SUFFIX}"
 
 
+def check_free(path: Path, digest: str | None = None) -> None:
+    """Refuse to replace weights of the store by other ones; a damaged file may be replaced.
+
+    Args:
+        path: The file in the store; it need not exist.
+        digest: SHA-256 of the file to add, which may have been added before; None for new weights.
+    """
+    if not path.is_file():
+        return
+    try:
+        origin = read_record(path).origin
+    except PolyplinkError:
+        return
+    added = None if "adapted_from" in origin else origin.get("sha256")
+    PolyplinkError.unless(
+        digest is not None and digest in (added, file_key(path)),
+        f"other weights are called {path.stem} ({path})",
+        "give another name with --as, or remove that file first",
+    )
+
+
 def stored() -> list[Path]:
     """All added weights, by name."""
     return sorted(store_folder().glob(f"[!.]*{SUFFIX}"))
