@@ -81,7 +81,10 @@ else:  # mypy would take any name for one that __getattr__ returns
         module = None if name.startswith("_") else _modules().get(name)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(module), name)
+        value = getattr(import_module(module), name)
+        if name not in _OTHERS:
+            value = import_module("polyplink.cli.function").as_function(value)
+        globals()[name] = value
         return value
 
     def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from subprocess import PIPE
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import pytest
 import typer
@@ -21,8 +21,9 @@ from typer import Argument, Option
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from polyplink import __version__
+from polyplink import PolyplinkError, __version__, count as polyplink_count
 from polyplink.cli.command import GROUPS, app, command, sections
+from polyplink.cli.function import as_function
 from polyplink.cli.verb import Result
 from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, silent
@@ -207,6 +208,36 @@ def test_a_command_is_built_from_a_function(tmp_path: Path) -> None:
     assert "A number." in text
     assert "hidden" not in text
     assert "--no-flag" not in text
+
+
+def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
+    def verb(
+        path: Annotated[str | Path, Argument(help="A path.")],
+        *,
+        several: Annotated[Sequence[str], Option("--one", help="Some.")] = (),
+        kind: Annotated[Literal["gt", "det"], Option(help="Kind.")] = "gt",
+        **shared: Unpack[Shared],
+    ) -> dict[str, Any]:
+        """Return the arguments."""
+        return {"path": path, "several": several, "kind": kind, **shared}
+
+    function = as_function(verb)
+    assert str(inspect.signature(function)) == (
+        "(path: str | pathlib.Path, *, several: collections.abc.Sequence[str] = (), "
+        "kind: Literal['gt', 'det'] = 'gt', many: int | None = None) -> dict[str, typing.Any]"
+    )
+    given = {"path": "x", "several": ("one",), "kind": "det", "many": 2}
+    assert function("x", several="one", kind="det", many=2) == given
+    assert function("x", many=None)["many"] is None
+    with pytest.raises(TypeError, match="unexpected keyword argument 'more'"):
+        function("x", more=2)
+    for wrong, message in (
+        ({"kind": "dt"}, "no kind 'dt'; did you mean det?"),
+        ({"many": 0}, "many is 0; give 1 or more"),
+    ):
+        with pytest.raises(PolyplinkError, match=re.escape(message)):
+            function("x", **wrong)
+    assert "typer" not in str(inspect.signature(polyplink_count))
 
 
 RUN_ALL = """

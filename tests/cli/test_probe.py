@@ -157,7 +157,7 @@ def test_invalid_input_is_refused(sample_run: SampleRun, labelled: Path, tmp_pat
         with pytest.raises(PolyplinkError, match=message):
             probe(task, sample_run.run, data, out=tmp_path / "out", **(COMMON_OPTIONS | changes))
 
-    assert_probe_refused("0 seeds", "size", labelled, seeds=0)
+    assert_probe_refused("seeds is 0", "size", labelled, seeds=0)
     assert_probe_refused("no tracklet has 90 crops", "size", labelled, length=90)
     data = read_data(labelled)
     only_large = data.polyps.with_columns(size_mm=pl.lit(9.0))

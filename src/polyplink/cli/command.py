@@ -22,7 +22,7 @@ from operator import or_
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import UnionType
-from typing import Annotated, Any, ForwardRef, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ForwardRef, NoReturn, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
@@ -30,6 +30,7 @@ from typer.main import get_command
 from typer.models import ArgumentInfo, OptionInfo
 
 from polyplink import __version__
+from polyplink.cli.function import Verb, parameters_of
 from polyplink.core.errors import (
     INTERRUPTED,
     MISTAKE,
@@ -42,8 +43,6 @@ from polyplink.core.errors import (
 from polyplink.core.parts import SECTIONS, VERBS
 from polyplink.core.results import Progress
 from polyplink.core.unexpected import unexpected
-
-Verb = Callable[..., Any]  # returns a `Result`, or an object with its methods and fields
 
 GROUPS = {
     "index": "An index of views, to search for similar ones",
@@ -148,7 +147,7 @@ def command(verb: Verb) -> Callable[..., None]:
         verb: A function; progress bars are passed to its parameter `progress`, if it has one.
     """
     parameters, several = [], []
-    for parameter in _parameters(verb):
+    for parameter in parameters_of(verb):
         if get_origin(parameter.annotation) is not Annotated:  # for Python alone
             continue
         kind, *details = get_args(parameter.annotation)
@@ -172,17 +171,6 @@ def command(verb: Verb) -> Callable[..., None]:
             )
         )
     return _run(verb, parameters, several)
-
-
-def _parameters(verb: Verb) -> Iterator[inspect.Parameter]:
-    """Parameters of a verb; a typed dictionary of options becomes one parameter for each field."""
-    for parameter in inspect.signature(verb).parameters.values():
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            yield parameter
-            continue
-        (options,) = get_args(parameter.annotation)  # of Unpack
-        for name, annotation in get_type_hints(options, include_extras=True).items():
-            yield inspect.Parameter(name, _KEYWORD, default=None, annotation=annotation)
 
 
 def _typed(kind: Any) -> Any:

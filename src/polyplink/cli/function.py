@@ -1,0 +1,79 @@
+"""A verb as a function of `polyplink`: with plain types, and the checks of the command line."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from typer.models import ArgumentInfo, OptionInfo
+
+from polyplink.core.errors import PolyplinkError, find_named
+
+Verb = Callable[..., Any]  # returns a `Result`, or an object with its methods and fields
+
+
+def parameters_of(verb: Verb) -> Iterator[inspect.Parameter]:
+    """Parameters of a verb; a typed dictionary of options becomes one parameter for each field."""
+    for parameter in inspect.signature(verb).parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            yield parameter
+            continue
+        (options,) = get_args(parameter.annotation)  # of Unpack
+        for name, annotation in get_type_hints(options, include_extras=True).items():
+            kind = inspect.Parameter.KEYWORD_ONLY
+            yield inspect.Parameter(name, kind, default=None, annotation=annotation)
+
+
+def as_function(verb: Verb) -> Verb:
+    """Wrap a verb for Python callers, who get the checks that the command line makes.
+
+    The signature has the plain types of the parameters and every option by name, so that `help`
+    can be read and an unknown option is a TypeError. One text where several may be given is a
+    sequence of one.
+
+    Args:
+        verb: A function whose parameters are annotated for the command line.
+
+    Returns:
+        The function. It raises PolyplinkError for a value that is not among those of a Literal, or
+        is below the least one.
+    """
+    declared = list(parameters_of(verb))
+    plain = [
+        parameter.replace(annotation=get_args(parameter.annotation)[0])
+        if get_origin(parameter.annotation) is Annotated
+        else parameter
+        for parameter in declared
+    ]
+    signature = inspect.signature(verb).replace(parameters=plain)
+    annotations = {parameter.name: parameter.annotation for parameter in declared}
+
+    @wraps(verb)
+    def function(*args: Any, **options: Any) -> Any:
+        given = signature.bind(*args, **options)
+        for name, value in given.arguments.items():
+            given.arguments[name] = _checked(name, value, annotations[name])
+        return verb(*given.args, **given.kwargs)
+
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def _checked(name: str, value: Any, annotation: Any) -> Any:
+    """A value for a parameter, or a sequence of it; refused if the command line would refuse it."""
+    kind, *details = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    for member in kinds:
+        if get_origin(member) is Literal and value is not None:
+            find_named(name, value, {choice: choice for choice in get_args(member)})
+        elif get_origin(member) is Sequence and isinstance(value, str) and str not in kinds:
+            return (value,)
+    for detail in details:
+        least = detail.min if isinstance(detail, OptionInfo | ArgumentInfo) else None
+        PolyplinkError.unless(
+            least is None or not isinstance(value, int | float) or value >= least,
+            f"{name} is {value}",
+            f"give {least:g} or more" if least is not None else "",
+        )
+    return value
