@@ -107,6 +107,16 @@ def test_the_digest_covers_all_imported_modules(pack: Path) -> None:
     assert fresh_digest(pack) not in (first, second, third)
 
 
+def test_the_verbs_of_a_package_do_not_change_the_digest(pack: Path) -> None:
+    (pack / "__init__.py").write_text("VERSION = 1\nfrom pack.other import X\n")
+    (pack / "base.py").write_text("from pack import VERSION\n" + BASE.format(step=1))
+    first = fresh_digest(pack)
+    (pack / "other.py").write_text("X = 1\n")
+    assert fresh_digest(pack) == first
+    (pack / "__init__.py").write_text("VERSION = 2\n")
+    assert fresh_digest(pack) != first
+
+
 def test_every_cached_function_uses_the_stamped_cache() -> None:
     """No function may use numba's own caching."""
     root = Path(polyplink.core.compiled.__file__).parents[2]

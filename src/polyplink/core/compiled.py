@@ -3,7 +3,9 @@
 numba caches machine code between runs and invalidates it only when the function's own file changes.
 But functions and constants of other files are compiled into it: after an update, old and new code
 would be mixed, with wrong results or crashes. So the cache name contains a digest of the function's
-file and of all files of the package that it imports, directly or indirectly.
+file and of all files of the package that it imports, directly or indirectly. The imports of the
+package's own `__init__.py` are not followed: they are its verbs, for type checkers only, and with
+them every change of any file would compile every function anew.
 
 Copy arrays in a loop, not by `a[:] = b`: for the assignment, numba also compiles the error message
 for unequal shapes, which takes two seconds in every process without cached code.
@@ -43,12 +45,13 @@ def digest(path: Path, root: Path) -> str:
         path: The file.
         root: The package's outermost folder.
     """
-    files, pending = {path}, [path]
+    package, files, pending = root / "__init__.py", {path}, [path]
     while pending:
         for imported in _imported(pending.pop(), root):
             if imported not in files:
                 files.add(imported)
-                pending.append(imported)
+                if imported != package:
+                    pending.append(imported)
     hashed = hashlib.blake2b(digest_size=6)
     for file in sorted(files):
         hashed.update(file.read_bytes())

@@ -23,6 +23,7 @@ LEAST_SCORE = 0.02  # smallest score of a box that is evaluated
 FALSE_HIGH = 0.1  # boxes in a frame without a polyp, at the score that begins a track
 FALSE_LOW = 0.5  # at the score that continues one
 PER_FRAME = (0.05, 0.2)  # boxes in a frame without a polyp, on average
+_RECALLS = np.linspace(0, 1, 101) - 1e-12  # at which precision is averaged
 RESAMPLES = 500  # fewer than for other figures, because each sorts all boxes again
 
 
@@ -105,7 +106,7 @@ def average_precision(matches: Matches, weights: Floats | None = None) -> float:
         return 0.0
     precision = true / counts.cumsum().clip(1e-9)
     precision = np.maximum.accumulate(precision[::-1])[::-1]
-    at = np.searchsorted(true / polyps, np.linspace(0, 1, 101) - 1e-12, side="left")
+    at = np.searchsorted(true / polyps, _RECALLS, side="left")
     reached = precision[at.clip(max=len(precision) - 1)]
     return float(np.where(at < len(precision), reached, 0).mean())
 
