@@ -24,9 +24,8 @@ from typer.testing import CliRunner
 from polyplink import PolyplinkError, __version__, count as polyplink_count
 from polyplink.cli.command import GROUPS, app, command, sections
 from polyplink.cli.function import as_function
-from polyplink.cli.verb import Result
 from polyplink.core.parts import VERBS
-from polyplink.core.results import Progress, silent
+from polyplink.core.results import Progress, Result, silent
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.cli.mistakes import MISTAKES, SLOW_MISTAKES, assert_all_refused
 from tests.conftest import SampleRun

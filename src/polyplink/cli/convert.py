@@ -7,9 +7,9 @@ from typer import Argument
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result, inform
+from polyplink.cli.verb import inform
 from polyplink.core.artefacts import RunRecord, whole_folder
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 
 
 def convert_data(

@@ -7,9 +7,9 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import Result, check_given, inform, output_folder
+from polyplink.cli.verb import check_given, inform, output_folder
 from polyplink.core.artefacts import RunRecord
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink.pipeline.count_data import Counted

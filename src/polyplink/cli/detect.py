@@ -14,8 +14,8 @@ from polyplink.cli.options import (
     StrPath,
     TrackletOptions,
 )
-from polyplink.cli.verb import Result, inform
-from polyplink.core.results import Progress
+from polyplink.cli.verb import inform
+from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.verb import Result, inform
-from polyplink.core.results import Progress
+from polyplink.cli.verb import inform
+from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink.data.doctor import Finding

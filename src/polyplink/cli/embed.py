@@ -10,9 +10,9 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import Result, check_given, inform
+from polyplink.cli.verb import check_given, inform
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, silent
+from polyplink.core.results import Progress, Result, silent
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,11 +10,11 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
+from polyplink.cli.verb import UNMEASURED, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, USUAL_CLUSTERERS
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     import polars as pl

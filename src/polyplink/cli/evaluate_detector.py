@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.verb import Result, check_given, inform
+from polyplink.cli.verb import check_given, inform
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
 from polyplink.models.shipped import is_shipped
 

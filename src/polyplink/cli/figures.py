@@ -8,11 +8,11 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import names_of
-from polyplink.cli.verb import Result, check_given, inform, named_files
+from polyplink.cli.verb import check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 
 
 def draw_figures(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from polyplink.cli.options import CountedFolder, Language, MaskOverlay, MovedData
-from polyplink.cli.verb import Result
+from polyplink.core.results import Result
 from polyplink.core.text import many
 
 

@@ -10,10 +10,10 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result, inform, written_data
+from polyplink.cli.verb import inform, written_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet

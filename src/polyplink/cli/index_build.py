@@ -8,9 +8,9 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.indexed import DataFolders, IndexFolder, described
 from polyplink.cli.options import TrackletOptions
-from polyplink.cli.verb import Result, check_given, inform
+from polyplink.cli.verb import check_given, inform
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink.scale.index import Index

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result
+from polyplink.core.results import Result
 
 if TYPE_CHECKING:
     from polyplink.scale.index import Index

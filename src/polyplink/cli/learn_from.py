@@ -9,10 +9,10 @@ from typer import Argument
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
+from polyplink.core.results import Result
 
 
 @dataclass(frozen=True)

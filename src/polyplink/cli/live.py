@@ -19,11 +19,11 @@ from polyplink.cli.options import (
     TrackletOptions,
     WeightsOption,
 )
-from polyplink.cli.verb import Result, check_given, inform, output_folder
+from polyplink.cli.verb import check_given, inform, output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import catalogue
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
 

@@ -9,9 +9,10 @@ from typer import Argument
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result, written_data
+from polyplink.cli.verb import written_data
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import Result
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet

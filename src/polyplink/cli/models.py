@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument
 
 from polyplink.cli.options import names_of
-from polyplink.cli.verb import Result
+from polyplink.core.results import Result
 from polyplink.models.shipped import ShippedModel, models, shipped_model
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from polyplink.cli.verb import Result
+from polyplink.core.results import Result
 
 if TYPE_CHECKING:
     from polyplink.core.registry import Plugin

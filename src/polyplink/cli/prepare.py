@@ -8,8 +8,8 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import TrackletOptions
-from polyplink.cli.verb import Result, check_given, inform
-from polyplink.core.results import Progress
+from polyplink.cli.verb import check_given, inform
+from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

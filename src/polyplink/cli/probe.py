@@ -8,10 +8,10 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, names_of
-from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
+from polyplink.cli.verb import UNMEASURED, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink.evaluate.probe_tasks import Probed

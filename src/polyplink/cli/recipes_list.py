@@ -2,7 +2,7 @@
 
 import inspect
 
-from polyplink.cli.verb import Result
+from polyplink.core.results import Result
 
 
 def list_recipes() -> Result[list[dict[str, str]]]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument
 
 from polyplink.cli import options
-from polyplink.cli.verb import Result
+from polyplink.core.results import Result
 
 if TYPE_CHECKING:
     from polyplink.recipes.provenance import FieldSource

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option, echo
 
 from polyplink.cli.options import CountedFolder, MaskOverlay, MovedData, StrPath
-from polyplink.cli.verb import Result
+from polyplink.core.results import Result
 
 
 def review(

@@ -7,9 +7,10 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.indexed import IndexFolder
-from polyplink.cli.verb import Result, check_given
+from polyplink.cli.verb import check_given
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import Result
 
 if TYPE_CHECKING:
     import polars as pl

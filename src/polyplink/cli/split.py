@@ -8,9 +8,9 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import Result
 
 
 def split_data(

@@ -11,10 +11,10 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result, check_given, inform
+from polyplink.cli.verb import check_given, inform
 from polyplink.core.artefacts import file_key, read_json, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
 from polyplink.core.text import many
 

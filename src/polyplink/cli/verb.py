@@ -13,8 +13,6 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
 from polyplink.core.text import readable_path
 
-__all__ = ["UNMEASURED", "Result", "check_given", "inform", "named_files", "output_folder"]
-
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
 

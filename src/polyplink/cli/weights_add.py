@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Option
 
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result
 from polyplink.core.artefacts import file_key, whole_file
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import Result
 
 
 def add_weights(

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from polyplink.cli.verb import Result
+from polyplink.core.results import Result
 
 
 def cost_weights(

@@ -1,7 +1,7 @@
 """The verb `weights list`: all named encoders."""
 
-from polyplink.cli.verb import Result
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import Result
 
 SHIPPED = "this package"  # the source of shipped weights
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli.options import StrPath, Weights
-from polyplink.cli.verb import Result
 from polyplink.core.artefacts import file_key
+from polyplink.core.results import Result
 
 
 def save_weights_folder(

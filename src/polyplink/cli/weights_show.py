@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from typer import Argument
 
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result
 from polyplink.core.artefacts import file_key, to_plain
+from polyplink.core.results import Result
 
 
 def show_weights(

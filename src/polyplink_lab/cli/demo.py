@@ -12,10 +12,10 @@ from typer import Argument, Option, echo
 from polyplink import Evaluated, count, evaluate_weights, import_data, run, train
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import Result, inform
+from polyplink.cli.verb import inform
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, silent
+from polyplink.core.results import Progress, Result, silent
 
 if TYPE_CHECKING:
     from polyplink.learn.train_config import TrainConfig

@@ -9,9 +9,9 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, names_of
-from polyplink.cli.verb import Result, check_given, inform, named_files
+from polyplink.cli.verb import check_given, inform, named_files
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink_lab.reproduce.published_tables import PublishedTable

@@ -8,9 +8,9 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, names_of
-from polyplink.cli.verb import Result, inform
+from polyplink.cli.verb import inform
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.results import Progress
+from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.verb import UNMEASURED, Result, check_given, inform
+from polyplink.cli.verb import UNMEASURED, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.notebook import Facts
-from polyplink.core.results import Progress, silent
+from polyplink.core.results import Progress, Result, silent
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
