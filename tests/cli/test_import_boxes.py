@@ -152,11 +152,11 @@ def test_sizes_are_read_from_images(tmp_path: Path) -> None:
     assert_refused(refused, "procedure case7: width and height of its frames are unknown")
 
 
-def write_mask(path: Path, *boxes: tuple[int, int, int, int]) -> None:
+def write_mask(path: Path, *boxes: tuple[int, int, int, int], numbers: bool = False) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     mask = np.zeros((50, 70), np.uint8)
-    for x, y, w, h in boxes:
-        mask[y : y + h, x : x + w] = 255
+    for number, (x, y, w, h) in enumerate(boxes, 1):
+        mask[y : y + h, x : x + w] = number if numbers else 255
     Image.fromarray(mask).save(path)
 
 
@@ -164,10 +164,12 @@ def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
     source, out = tmp_path / "set", tmp_path / "out"
     write_mask(source / "masks" / "case7" / "0.png", (1, 2, 3, 4), (40, 30, 10, 5))
     write_mask(source / "masks" / "case7" / "1.png")
+    touching = ((1, 2, 3, 4), (4, 2, 5, 4), (30, 9, 2, 2))
+    write_mask(source / "masks" / "case7" / "2.png", *touching, numbers=True)
     # The boxes touch at a corner.
     write_mask(source / "masks" / "abc.png", (5, 5, 4, 4), (9, 9, 2, 2))
     (source / "pictures" / "case7").mkdir(parents=True)
-    for name in ("case7/0.jpg", "case7/1.jpg", "abc.jpg"):
+    for name in ("case7/0.jpg", "case7/1.jpg", "case7/2.jpg", "abc.jpg"):
         Image.new("RGB", (70, 50)).save(source / "pictures" / name)
     assert_refused(polyplink("import", "masks", source, out), "--image-folder")
     data = import_data("masks", source, out, "--image-folder", "pictures")
@@ -175,10 +177,11 @@ def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
         ("abc", 0, 5, 5, 6, 6, "pictures/abc.jpg"),
         ("case7", 0, 1, 2, 3, 4, "pictures/case7/0.jpg"),
         ("case7", 0, 40, 30, 10, 5, "pictures/case7/0.jpg"),
+        *(("case7", 2, *box, "pictures/case7/2.jpg") for box in touching),
     ]
     sizes = data.procedures.select("procedure_id", "n_frames", "width", "height").rows()
-    assert sorted(sizes) == [("abc", 1, 70, 50), ("case7", 2, 70, 50)]
-    assert data.detections["polyp_id"].null_count() == 3
+    assert sorted(sizes) == [("abc", 1, 70, 50), ("case7", 3, 70, 50)]
+    assert data.detections["polyp_id"].null_count() == 6
 
 
 def test_a_table_of_frames_gives_sequence_and_polyp_of_masks(tmp_path: Path) -> None:

@@ -124,6 +124,13 @@ def test_several_labels_and_rotated_boxes_are_reported(tmp_path: Path) -> None:
     assert rotated in warnings
 
 
+def test_an_attribute_that_no_box_has_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, track(box(0, inner=named(""))))
+    assert import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list() == ["true"]
+    with pytest.raises(PolyplinkError, match="has an attribute 'clera'; give the name"):
+        import_cvat(path, attribute="clera")
+
+
 def test_broken_files_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, track(box(0)))
     text = path.read_text()

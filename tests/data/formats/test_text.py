@@ -159,6 +159,12 @@ def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
         "1 x unknown column of mine.csv, not read (first: conf)",
         "1 x procedure without a number of frames, set to its last frame + 1 (first: v)",
     ]
+    path.write_text(f"{HEADER}v,0,1,2,3,4,,nan,\nv,1,1,2,3,4,,p,\nv,3000000000,1,2,3,4,,p,\n")
+    imported = import_csv(path, size=(64, 48))
+    assert imported.data.detections["polyp_id"].to_list() == [None, "p"]
+    assert imported.data.procedures["n_frames"].to_list() == [2]
+    missing = "1 x polyp called nan, none or null, read as unknown (first: mine.csv, line 2)"
+    assert missing in imported.warnings
     with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* unknown; give"):
         import_csv(path)
 

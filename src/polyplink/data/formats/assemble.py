@@ -24,6 +24,7 @@ Source = TypeVar("Source")
 Size = tuple[int, int]  # width, height in pixels
 
 IDENTITIES = ("track", "none")  # meaning of a track number
+_NO_POLYP = pl.col("polyp_id").str.to_lowercase().is_in(["nan", "none", "null", "<na>"])
 _FRAME = pl.col("frame").cast(pl.Int64, strict=False)
 _FACTS = [name for name in POLYPS if name not in KEYS]
 
@@ -178,7 +179,8 @@ def assemble(
 ) -> Imported:
     """Check boxes, complete procedures and polyps, and join the tables.
 
-    A box with a polyp_id keeps it. A box with only a track gets the polyp of the track in
+    A box with a polyp_id keeps it, unless it is a program's word for a missing value. A box with
+    only a track gets the polyp of the track in
     `polyps.csv`, or else `<procedure>_<track>` with a warning, because a track need not be a polyp.
     A procedure without any of its images uses the frames of its video, if there is one. Size, frame
     rate and length that are not stated are taken from the video, or from the images.
@@ -210,6 +212,7 @@ def assemble(
         boxes = boxes.with_columns(file=pl.lit(0), item=pl.int_range(pl.len()))
     boxes = box_table(boxes).with_columns(pl.col("frame") - reading.first)
     all_boxes, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
+    numbered = numbered.filter(pl.col("frame") <= LARGEST)
     checked = without_repeated(check_boxes(boxes, faults), faults)
     left_out = next((line for line in faults.lines() if "left out" in line), "it is empty")
     if boxes.height and checked.is_empty():
@@ -222,7 +225,7 @@ def assemble(
     if reading.identity == "none":
         boxes = checked.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     else:
-        facts += [] if polyps is None else [polyps]
+        facts += [] if polyps is None else [polyps.filter(~_NO_POLYP)]
         boxes = _with_polyps(checked, side_polyps, faults)
     boxes = boxes.drop("track")
 
@@ -269,6 +272,8 @@ def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults)
         side_polyps: procedure_id, track and polyp_id of the side table.
         faults: Gets the tracks that are treated as polyps.
     """
+    faults.warn_rows("polyp called nan, none or null, read as unknown", boxes.filter(_NO_POLYP))
+    boxes = boxes.with_columns(polyp_id=pl.when(~_NO_POLYP).then("polyp_id"))
     keys = ["procedure_id", "track"]
     of_tracks = side_polyps.drop_nulls("track").select(*keys, of_track="polyp_id")
     of_tracks = of_tracks.unique(keys, keep="first", maintain_order=True)

@@ -78,13 +78,18 @@ def import_cvat(
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If a file is broken or of another format, or two tasks have the same name;
-            if strict, at the first fault.
+        PolyplinkError: If a file is broken or of another format, two tasks have the same name, or
+            no box has the attribute, unless it is the default; if strict, at the first fault.
     """
     reading = BoxImport(source, **options)
     folder = source_folder(source)
     read = partial(_read, root=folder, attribute=attribute, strict=reading.strict)
     boxes, procedures = read_tables(read, _find_files(source), reading)
+    PolyplinkError.unless(
+        attribute == POLYP or boxes.is_empty() or boxes["track"].null_count() > 0,
+        f"no box in {source} has an attribute {attribute!r}",
+        "give the name of an attribute as in CVAT's labels, or leave out --attribute",
+    )
     repeated = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
     if repeated.len():
         raise PolyplinkError(

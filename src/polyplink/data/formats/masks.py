@@ -30,6 +30,7 @@ from polyplink.data.tables import Imported, read_text_table
 
 _CHUNK = 200  # masks that a worker reads at a time
 _TOUCHING = np.ones((3, 3), dtype=np.int8)  # pixels that touch at a corner are connected
+_BRIGHT = 32  # a mask without a brighter pixel is no picture: its pixels are numbers
 _MARK = r"(?i)(?:[_-](?:mask|gt|segmentation)|^p(\d+))$"  # additions of masks to an image's name
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 
@@ -43,9 +44,10 @@ def import_masks(
 ) -> Imported:
     """Read masks; every connected component of a mask is a box.
 
-    A pixel belongs to a polyp if it is brighter than half of the mask's maximum. A mask has the
-    name of its image, optionally followed by `_mask`, `_gt` or `_segmentation`, or with `p` before
-    a number.
+    A pixel belongs to a polyp if it is brighter than half of the mask's maximum. A mask of small
+    numbers (1, 2, ...), as programs write for instances, has the components of each number. A mask
+    has the name of its image, optionally followed by `_mask`, `_gt` or `_segmentation`, or with `p`
+    before a number.
 
     Procedure and frame are read from `frames.csv` in the source, if it exists, with the columns
     image (name with or without ending), procedure_id and optionally frame (otherwise numbered in
@@ -207,10 +209,15 @@ def _read_masks(
         sizes.append((name, mask.shape[1], mask.shape[0]))
         from scipy import ndimage  # noqa: PLC0415 - slow to import
 
-        labelled, _ = ndimage.label(mask > mask.max() / 2, _TOUCHING)
-        for rows, columns in ndimage.find_objects(labelled):
-            width, height = columns.stop - columns.start, rows.stop - rows.start
-            boxes.append((name, columns.start, rows.start, width, height))
+        areas = [mask > mask.max() / 2]
+        if 1 < mask.max() < _BRIGHT:
+            faults.warn("mask of numbers, each number read as a polyp", name)
+            areas = [mask == value for value in np.unique(mask[mask > 0])]
+        for area in areas:
+            labelled, _ = ndimage.label(area, _TOUCHING)
+            for rows, columns in ndimage.find_objects(labelled):
+                width, height = columns.stop - columns.start, rows.stop - rows.start
+                boxes.append((name, columns.start, rows.start, width, height))
     schema = dict.fromkeys("xywh", pl.Int64)
     return (
         faults,
