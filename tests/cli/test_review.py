@@ -143,6 +143,8 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     before = replace(desk.point, setting=LearnedLinks(1.0, tolerance=0.5))
     fitted, notes = fit_reviews([desk], finished_procedures(desk), before)
     assert (fitted.tolerance, notes) == (0.5, [])
+    with pytest.raises(PolyplinkError, match="judged on others, but one is marked as finished"):
+        fit_reviews([desk], finished_procedures(desk)[:1], before)
     assert {name for _, name, _ in record.seen.validated} >= set(desk.names)
     recount = count(learning.value.weights, sample_run.data, out=tmp_path / "again", device="cpu")
     assert recount.value.summary["tracklets"] == to_plain(desk.count.tracklets)

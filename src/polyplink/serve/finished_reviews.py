@@ -28,8 +28,14 @@ def fit_reviews(
         The operating point, and a warning if it is the previous one.
 
     Raises:
-        PolyplinkError: If the reviews hold no pair of views of one polyp, or none of two polyps.
+        PolyplinkError: If the reviews have fewer than two finished procedures, no pair of views of
+            one polyp, or none of two polyps.
     """
+    PolyplinkError.unless(
+        len(labelled) > 1,
+        "links are fitted on some procedures and judged on others, but one is marked as finished",
+        "finish the review of more procedures",
+    )
     sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
     source = sources.pop() if len(sources) == 1 else None
     point = find_operating_point(labelled, source, tolerance=before.tolerance)
