@@ -4,16 +4,19 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
 
 from polyplink.data.formats.coco import import_coco
+from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.build import build_frame_encoder
 from polyplink.encoders.config import REFERENCE_MEAN
 from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import read_record, weights_path
+from polyplink.tracklets.scenes import write_scenes
 from tests.cli.calls import assert_refused, polyplink
 from tests.data.sample_sets import procedure_row
 from tests.samples import write_procedures
@@ -45,6 +48,13 @@ def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(
     assert line.startswith("warning tracklets (58): the default settings give 1 tracklets; of 98")
     for reason in ("40 where gaps", "9 of polyps with fewer than 30", "9 without a polyp"):
         assert reason in line
+    # As for `count`, the detector's own settings, and no track goes from one scene to another.
+    write_origin(tmp_path, BoxesOrigin("key", "YOLO", min_seconds=0.2))
+    by_scenes = {"one": [[0, 0]], "two": [[0, 0], [4, 1]], "three": [[0, 0], [3, 1], [6, 2]]}
+    for scenes, tracks in (("one", 2), ("two", 2), ("three", 1)):
+        write_scenes(tmp_path, {"v": np.array(by_scenes[scenes])})
+        printed = polyplink("doctor", tmp_path, "--no-images").stdout
+        assert f"the settings of YOLO give {tracks} tracklets; of 98 boxes" in printed, scenes
 
 
 @pytest.mark.usefixtures("empty_store")

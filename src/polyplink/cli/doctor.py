@@ -48,7 +48,7 @@ def doctor(
         folder=Path(data),
         progress=partial(progress, "images opened"),
     )
-    findings += diagnose_tracklets(dataset)
+    findings += diagnose_tracklets(dataset, Path(data))
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     lines = [
         f"{finding.severity:8}{finding.check} ({finding.count}): {finding.what}\n"

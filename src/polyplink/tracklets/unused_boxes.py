@@ -1,25 +1,36 @@
-"""How many boxes of a data set the default settings leave out of tracklets, and why."""
+"""How many boxes of a data set are left out of tracklets, and why."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
 from polyplink.data.doctor import Finding, Severity
+from polyplink.data.origin import read_origin
 from polyplink.data.tables import DataSet
-from polyplink.tracklets.box_runs import build_tracklets, frame_rates
+from polyplink.tracklets.box_runs import Ints, build_tracklets, frame_rates
 from polyplink.tracklets.prepare import kept_tracklets
-from polyplink.tracklets.settings import PrepareSettings
+from polyplink.tracklets.scenes import read_scenes
+from polyplink.tracklets.settings import PrepareSettings, with_options
 
 
-def diagnose_tracklets(data: DataSet) -> list[Finding]:
-    """Report how many tracklets the default settings give, and which settings drop other boxes."""
+def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
+    """Report how many tracklets the settings give, and which settings drop other boxes.
+
+    Args:
+        data: The data set.
+        folder: Its data folder. Thresholds in the record of the detector override the default
+            settings, and tracks stay within the scenes of a recording.
+    """
     if data.detections.is_empty():
         return []
-    settings, fps = PrepareSettings(), frame_rates(data.procedures)
+    defaults, fps = PrepareSettings(), frame_rates(data.procedures)
+    origin, scenes = read_origin(folder), read_scenes(folder)
+    settings = with_options(defaults, {}, origin)
     uncut = replace(settings, max_gap=int(data.procedures["n_frames"].sum()), min_iou=0.0)
     kept, kept_uncut = (
-        kept_tracklets(build_tracklets(data.detections, how, fps=fps)[1], how, fps)
+        kept_tracklets(build_tracklets(data.detections, how, fps=fps, scenes=scenes)[1], how, fps)
         for how in (settings, uncut)
     )
     has_polyp = pl.col("polyp_id").is_not_null()
@@ -41,16 +52,19 @@ def diagnose_tracklets(data: DataSet) -> list[Finding]:
     count = sum(lost.values())
     reasons = [f"{n} {reason}" for reason, n in lost.items() if n]
     severity: Severity = "note"
-    what, hint = f"the default settings give {kept.height} tracklets", "none needed"
+    of = f"settings of {origin.name}" if origin and settings != defaults else "default settings"
+    what, hint = f"the {of} give {kept.height} tracklets", "none needed"
     if reasons:
         what += f"; of {total} boxes they leave out {', '.join(reasons)}"
         hint = "give these options to change them"
     if 2 * count > total:
-        severity, hint = "warning", _for_few_boxes(data, settings, fps)
+        severity, hint = "warning", _for_few_boxes(data, settings, fps, scenes)
     return [Finding(severity, "tracklets", what, max(count, 1), hint)]
 
 
-def _for_few_boxes(data: DataSet, settings: PrepareSettings, fps: Mapping[str, float]) -> str:
+def _for_few_boxes(
+    data: DataSet, settings: PrepareSettings, fps: Mapping[str, float], scenes: Mapping[str, Ints]
+) -> str:
     """Options that make tracklets of single frames and short sequences, and how many they make."""
     keys = ["procedure_id", "polyp_id"]
     frames = data.detections.select(*keys, "frame").unique().sort(*keys, "frame")
@@ -58,7 +72,7 @@ def _for_few_boxes(data: DataSet, settings: PrepareSettings, fps: Mapping[str, f
     # A longer step is an absence: half of a polyp's steps, or of a procedure's, are no longer.
     gap = max(int(steps.median() or 1), 1)  # type: ignore[arg-type]
     loose = replace(settings, max_gap=gap, min_iou=0.0, min_length=1, min_seconds=0.0, stride=1)
-    _, built = build_tracklets(data.detections, loose, fps=fps)
+    _, built = build_tracklets(data.detections, loose, fps=fps, scenes=scenes)
     table = kept_tracklets(built, loose, fps)
     return (
         f"for single frames and short sequences: --max-gap {gap} --min-iou 0 --min-length 1 "
