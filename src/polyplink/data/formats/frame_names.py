@@ -52,7 +52,7 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
         .str.replace(_ROBOFLOW, ""),
     )
     codes = table["stem"].str.extract(_LABEL_STUDIO)
-    of_digits = codes.str.contains(r"^[0-9]+$").any()  # dates, for example
+    of_digits = codes.str.contains(r"^[0-9]+$").all()  # dates, for example
     if codes.len() > 1 and codes.null_count() == 0 and codes.is_unique().all() and not of_digits:
         table = table.with_columns(pl.col("stem").str.slice(9))
     table = table.select(
