@@ -102,7 +102,7 @@ def test_folders_are_added_once(sample_run: SampleRun, index: Path, tmp_path: Pa
     assert json.loads(second.stdout)["added"] == 0
     other = write_procedures(tmp_path, procedures=6, views=2)  # 001-006 is new, the others changed
     refused = polyplink("index", "add", sample_run.run, other, "--index", copy, *COMMON)
-    assert_refused(refused, "is in the index with other boxes")
+    assert_refused(refused, f"procedure 001-001 of {other} is in the index with other boxes")
     assert len(Index(copy)) == 30
 
 

@@ -135,7 +135,7 @@ def test_a_split_file_divides_the_polyps(
     assert_split_refused(
         lists | {"test": ["x_9", names[1]]}, "names polyps that are not in the data set: x_9;"
     )
-    assert_split_refused(lists | {"test": names[6:]}, f"names polyp ['{names[6]}'] twice")
+    assert_split_refused(lists | {"test": names[6:]}, f"names polyp {names[6]} twice")
     assert_split_refused([lists], 'does not divide polyps; write {"train": [polyp ids]')
     assert_split_refused({"train": names}, "does not divide polyps")
     assert_split_refused(lists | {"train": names[0:6:2]}, "the 3 labelled polyps of")

@@ -152,7 +152,7 @@ def embed_data(
         "precision": encoder.precision,
         "mAP": mean_ap,
     }
-    printed = ["{out}: {tracklets} vectors of {width}".format(**counts)]
+    printed = ["{out}: {tracklets} vectors of length {width}".format(**counts)]
     if shard is not None:
         counts["procedures"] = procedures
         printed.append(f"shard {shard}: {len(procedures)} of {len(of_part)} procedures")

@@ -139,7 +139,7 @@ def probe(
     warnings = []
     if shared:
         warnings.append(
-            f"{len(shared)} patients have polyps on both sides of {split} ({shared[:1]})"
+            f"{len(shared)} patients have polyps on both sides of {split} ({min(shared)})"
         )
     unmeasured = all(figure.value is None for figure in result.figures.values())
     if unmeasured:

@@ -339,7 +339,9 @@ class DataSet:
         ids, second_ids = self.part(first), self.part(second)
         shared = [name for name in second_ids if name in ids]
         PolyplinkError.unless(
-            not shared, f"procedure {shared[:1]} is in {first!r} and in {second!r}", hint
+            not shared,
+            f"procedure {min(shared, default='')} is in {first!r} and in {second!r}",
+            hint,
         )
         return ids, second_ids
 

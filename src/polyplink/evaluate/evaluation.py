@@ -348,7 +348,7 @@ def _check_tasks(
     unknown = sorted(set(settings.chosen_on) - set(samples.procedures))
     PolyplinkError.unless(
         not unknown,
-        f"procedure {unknown[:1]} to choose settings on is not among the samples",
+        f"procedure {min(unknown, default='')} to choose settings on is not among the samples",
         "name procedures that have tracklets",
     )
     PolyplinkError.unless(

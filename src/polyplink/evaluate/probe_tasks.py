@@ -208,7 +208,9 @@ def read_split(
     )
     repeated = sorted(name for name, times in Counter(polyp_ids).items() if times > 1)
     PolyplinkError.unless(
-        not repeated, f"{path} names polyp {repeated[:1]} twice", "list it once, on one side"
+        not repeated,
+        f"{path} names polyp {min(repeated, default='')} twice",
+        "list it once, on one side",
     )
     train = labels.filter(pl.col("polyp_id").is_in(sides["train"]))
     test = labels.filter(pl.col("polyp_id").is_in(sides["test"]))

@@ -53,7 +53,8 @@ def views_of(
         )
         PolyplinkError.unless(
             not changed,
-            f"procedure {changed[:1]} of {folder} is in the index with other boxes or settings",
+            f"procedure {min(changed, default='')} of {folder} is in the index with other boxes or "
+            "settings",
             "build the index again; procedures of one name belong in different indexes",
         )
         new = table.select(~pl.col("procedure_id").is_in(list(indexed_keys))).to_series()
