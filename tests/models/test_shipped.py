@@ -3,18 +3,29 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from polyplink.associate.identities import from_record
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting.record import shipped_messages, used_models
 from polyplink.detect.onnx import DetectorRecord, read_record as read_detector_record
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import load_named
-from polyplink.encoders.weights import read_record, stored_path, weights_path
+from polyplink.encoders.weights import (
+    RECORD,
+    read_record,
+    read_tensors,
+    record_text,
+    stored_path,
+    weights_path,
+    write_tensors,
+)
 from polyplink.models import shipped
 from polyplink.models.shipped import DETECTOR, ENCODER, is_shipped, models, shipped_model
 from tests.cli.calls import assert_refused, polyplink
@@ -95,6 +106,23 @@ def test_the_exported_encoder_computes_the_same_as_its_weights(copied_models: Pa
     shutil.rmtree(config.parent)
     with pytest.raises(PolyplinkError, match=r"config\.json is missing"):
         load_named(weights, "cpu")
+
+
+def test_a_count_by_a_calibrated_shipped_encoder_carries_the_notice(tmp_path: Path) -> None:
+    shipped_path = weights_path(Path(ENCODER))
+    record, tensors = read_record(shipped_path), read_tensors(shipped_path)
+    point = from_record(record.operating)
+    further = replace(record.seen, trained=[*record.seen.trained, ("mine", "1", "1")])
+    for name, change, notice in (
+        ("calibrated", {"operating": None}, True),
+        ("trained on", {"seen": further}, False),
+    ):
+        path = tmp_path / f"{name}.safetensors"
+        write_tensors(path, tensors, {RECORD: record_text(replace(record, **change))})
+        used = used_models(path, name, tmp_path)
+        texts = [str(message) for message in shipped_messages(used, point)]
+        assert len(texts) == notice
+        assert all(f"compare their views ({name}) were trained on still" in text for text in texts)
 
 
 def test_a_file_of_the_same_name_takes_precedence_over_a_shipped_model(

@@ -17,6 +17,7 @@ from polyplink.counting.result import CountedPolyp, CountedProcedure, CountedTra
 from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
+from polyplink.encoders.weights import read_record
 from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.prepare import Prepared
@@ -277,7 +278,7 @@ class UsedModel:
         kind: "detector" or "encoder".
         name: Name for display.
         sha256: SHA-256 of the file; None for a model without a file.
-        shipped: Whether it is shipped with polyplink.
+        shipped: Whether it is shipped with polyplink, or such an encoder with other links.
     """
 
     kind: str
@@ -301,10 +302,20 @@ def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
         data: The data folder of the boxes.
     """
     origin = read_origin(data)
-    shipped_hashes = {model.sha256 for model in models()}
-    used = [] if origin is None else [("detector", origin.name, origin.sha256)]
-    used.append(("encoder", name, file_key(weights)))
-    return tuple(UsedModel(*model, shipped=model[2] in shipped_hashes) for model in used)
+    hashes = {model.sha256 for model in models()}
+    digest = file_key(weights)
+    encoder = UsedModel("encoder", name, digest, digest in hashes or _is_shipped_encoder(weights))
+    if origin is None:
+        return (encoder,)
+    detector = UsedModel("detector", origin.name, origin.sha256, origin.sha256 in hashes)
+    return detector, encoder
+
+
+def _is_shipped_encoder(weights: Path) -> bool:
+    """Whether weights are a shipped encoder, calibrated or exported: with exactly its training."""
+    trained = read_record(weights).seen.trained
+    files = [model.path for model in models() if model.kind == "encoder"]
+    return any(read_record(file).seen.trained == trained for file in files if file.is_file())
 
 
 def shipped_messages(used: tuple[UsedModel, ...], point: OperatingPoint) -> list[Message]:
@@ -317,8 +328,8 @@ def shipped_messages(used: tuple[UsedModel, ...], point: OperatingPoint) -> list
     shipped = [model for model in used if model.shipped]
     if not shipped:
         return []
-    about = {model.sha256: model for model in models()}
-    sets = dict.fromkeys(name for model in shipped for name in about[str(model.sha256)].trained_on)
+    about = {str(model.kind): model for model in models()}
+    sets = dict.fromkeys(name for model in shipped for name in about[model.kind].trained_on)
     calibration = point.calibration
     if calibration is None:
         calibrated = Message("shipped.not_calibrated")
