@@ -290,3 +290,25 @@ def test_images_annotated_as_free_of_polyps_are_stored_and_used_for_training(
     files[0].unlink()
     import_data(name, source, out)
     assert read_empty(out, procedures).rows() == without[1:]
+
+
+@pytest.mark.parametrize(
+    ("frames", "numbers", "greys"),
+    [
+        ((0, 1, 2, 5), (0, 1, 2, 5), [0, 10, 20, 50, 30, 40]),  # the gap shows no polyp
+        ((0, 1, 2, 5), (0, 1, 2, 3), [0, 10, 20, 30]),  # the image 3 is of frame 5
+        ((0, 2, 4, 6), (0, 2, 4, 6), [0, 20, 40, 60]),  # every second frame was annotated
+    ],
+)
+def test_only_frames_that_surely_have_no_polyp_are_used_without_an_annotation(
+    tmp_path: Path, frames: tuple[int, ...], numbers: tuple[int, ...], greys: list[int]
+) -> None:
+    source, out = tmp_path / "set", tmp_path / "out"
+    source.mkdir()
+    for k in range(8):
+        Image.new("RGB", (70, 50), (10 * k,) * 3).save(source / f"v_{k}.png")
+    rows = [f"v,{n},9,9,20,16,v_{k}.png\n" for n, k in zip(frames, numbers, strict=True)]
+    (source / "boxes.csv").write_text("procedure_id,frame,x,y,w,h,image\n" + "".join(rows))
+    data = import_data("csv", source, out)
+    read = read_frames(out, data, ["v"], 64, 4, workers=1)
+    assert [int(grey) for grey in read.pixels[:, 32, 32, 0]] == greys

@@ -162,24 +162,33 @@ def _evenly_spread(frames: Collection[int], most: int) -> list[int]:
 def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Images:
     """Frame -> image of frames that no table lists: rendered, or files named like the others.
 
+    There are none if the frames with a polyp were selected, as every fifth one: those in between
+    may show it. There are none either if numbers of images and frames differ by several values:
+    such a file may be another frame, with a polyp.
+
     Args:
         numbers: The frames.
         images: Frame -> image of frames with boxes.
         source: Folder of the images, or of a simulation.
     """
-    first, name = next(iter(images.items()), (0, None))
+    if len(images) < 2 or np.median(np.diff(sorted(images))) > 1:
+        return {}
+    first, name = next(iter(images.items()))
     if name is None:
         return dict.fromkeys(numbers) if crop_source(source) is not None else {}
     digits = _NUMBER.search(name)
     if INSIDE in name or digits is None:
         return {}
-    names: Images = {}
-    for number in numbers:
-        frame_name = str(int(digits[0]) + number - first).zfill(len(digits[0]))
-        frame_name = name[: digits.start()] + frame_name + name[digits.end() :]
-        if split_frame_name(frame_name) or (source / frame_name).is_file():
-            names[number] = frame_name
-    return names
+    start, before, after = int(digits[0]) - first, name[: digits.start()], name[digits.end() :]
+
+    def named(number: int) -> str:
+        return f"{before}{str(start + number).zfill(len(digits[0]))}{after}"
+
+    if any(named(number) != image for number, image in images.items()):
+        return {}
+    names = {number: named(number) for number in numbers}
+    is_file = {n: split_frame_name(name) or (source / name).is_file() for n, name in names.items()}
+    return {number: name for number, name in names.items() if is_file[number]}
 
 
 def true_boxes(frames: TrainingFrames) -> list[Floats]:
