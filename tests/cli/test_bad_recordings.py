@@ -1,5 +1,6 @@
 """`run` on files that are not recordings, and on recordings without a polyp."""
 
+import json
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -118,3 +119,19 @@ def test_a_frame_rate_that_varies_is_a_warning(tmp_path: Path) -> None:
     assert "varies" not in texts[2]
     report = (tmp_path / "out" / "count" / "report.html").read_text()
     assert "weichen um bis zu 1,5 s von denen eines Abspielprogramms ab" in report
+
+
+def test_videos_in_subfolders_are_named_as_not_counted(tmp_path: Path) -> None:
+    source = tmp_path / "july"
+    for name in ("a.mp4", "late/b.mp4", "late/c.avi"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        write_video(source / name, 12)
+    result = polyplink("run", source, "-o", tmp_path / "out", "--device", "cpu", "--json")
+    assert result.exit_code == 0, result.output
+    counted = json.loads(result.stdout)
+    assert [one["procedure_id"] for one in counted["procedures"]] == ["a"]
+    report = (tmp_path / "out" / "count" / "report.html").read_text()
+    for text in (result.stderr, str(counted["warnings"]), report):
+        assert f"2 videos in subfolders (first: {source / 'late' / 'b.mp4'})" in text
+    alone = polyplink("run", source / "a.mp4", "-o", tmp_path / "alone", "--device", "cpu")
+    assert "subfolder" not in alone.stderr

@@ -19,7 +19,12 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.detect.first_pass import Detector, detect
 from polyplink.detect.onnx import OnnxDetector, check_is_detector
-from polyplink.detect.recordings import Recording, drift_messages, find_recordings
+from polyplink.detect.recordings import (
+    Recording,
+    drift_messages,
+    find_recordings,
+    uncounted_messages,
+)
 from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.settings import PrepareSettings, with_options
 
@@ -79,7 +84,7 @@ def detect_folder(
         opened = open_detector(name, function)
         names = [recording.name for recording in recordings]
         warnings += training_warnings(opened.find, names)
-        warnings += drift_messages(recordings)
+        warnings += drift_messages(recordings) + uncounted_messages(source)
         origin = opened.origin
         settings = with_options(settings, stated, origin)
         state = _state(recordings, origin, settings)

@@ -107,6 +107,15 @@ def drift_messages(recordings: Iterable[Recording]) -> list[Message]:
     ]
 
 
+def uncounted_messages(source: Path) -> list[Message]:
+    """A warning about videos in subfolders of a folder of recordings, if there are any."""
+    folders = [path for path in files_in(source) if path.is_dir()] if source.is_dir() else []
+    videos = [path for folder in folders for path in videos_in(folder)]
+    if not videos:
+        return []
+    return [Message("videos_below", {"n": len(videos), "first": str(videos[0])})]
+
+
 def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
     """The recordings at a path: a video, or a folder of videos, of images, or of such folders.
 
