@@ -32,7 +32,7 @@ from tests.samples import write_procedures
 
 
 def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) -> None:
-    data = read_data(write_procedures(tmp_path, procedures=2, images=False))
+    data = read_data(write_procedures(tmp_path, procedures=2, views=1, length=8, images=False))
     write_real_colon(data, tmp_path / "raw")
     steps: list[tuple[str, int, int]] = []
     imported = import_data(

@@ -36,10 +36,10 @@ def test_weights_record_recipe_procedures_and_operating_point(sample_run: Sample
 
 def test_weights_record_the_crops_of_their_evaluation(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=3, views=2)
-    config = override(recipe(), ["prepare.stride=1", "evaluation_stride=4", "optim.epochs=1"])
+    config = override(recipe(), ["prepare.stride=2", "evaluation_stride=4", "optim.epochs=1"])
     train(config, data, out=tmp_path / "run", device="cpu")
     record = read_record(tmp_path / "run" / "weights.safetensors")
-    assert (record.prepare.stride, record.recipe["prepare"]["stride"]) == (4, 1)
+    assert (record.prepare.stride, record.recipe["prepare"]["stride"]) == (4, 2)
 
 
 def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(
