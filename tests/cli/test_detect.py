@@ -66,6 +66,7 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
         shutil.copy(sample_run.root / "frames" / "001-005" / f"{number}.jpg", frames)
     last = frames / "29.jpg"
     last.write_bytes(b"no image")
+    table = out / "data" / "detections.parquet"
     calls = 0
     detect = first_pass.detect
 
@@ -75,16 +76,8 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
         return detect(*args, **options)
 
     monkeypatch.setattr(folder, "detect", counted)
-    shared = (
-        "--detector",
-        detector,
-        "--weights",
-        sample_run.weights,
-        "--out",
-        out,
-        "--device",
-        "cpu",
-    )
+    weights = ("--weights", sample_run.weights, "--device", "cpu")
+    shared = ("--detector", detector, *weights, "--out", out)
     polyps = []
     fps = ("--fps", "20")
     for change, options, expected in (
@@ -92,13 +85,16 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
         ("", ("--language", "de"), 1),
         ("recording", (), 2),
         ("boxes", (), 3),
-        ("", fps, 4),
-        ("", (*fps, "--min-seconds", "9"), 5),
+        ("damage", (), 4),
+        ("", fps, 5),
+        ("", (*fps, "--min-seconds", "9"), 6),
     ):
         if change == "recording":
             os.utime(last, (1, 1))
         elif change == "boxes":
-            (out / "data" / "detections.parquet").write_bytes(b"")
+            pl.read_parquet(table).head(-1).write_parquet(table)
+        elif change == "damage":
+            table.write_bytes(b"")
         result = polyplink("run", frames, *shared, *options, "--json")
         assert result.exit_code == 0, result.output
         assert calls == expected

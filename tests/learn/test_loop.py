@@ -50,7 +50,7 @@ def config(*changes: str) -> TrainConfig:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = write_procedures(tmp_path_factory.mktemp("loop"), procedures=4)
+    folder = write_procedures(tmp_path_factory.mktemp("loop"), procedures=4, views=2)
     return prepare(folder, config().prepare)
 
 
@@ -225,20 +225,22 @@ def test_training_stops_when_the_loss_no_longer_falls(prepared: Prepared, tmp_pa
     assert len(resumed.history) == len(fitted.history)  # resuming trains no further
 
 
-def test_resuming_another_run_is_refused(prepared: Prepared, tmp_path: Path) -> None:
+def test_resuming_another_run_is_refused(
+    prepared: Prepared, uninterrupted: tuple[Fitted, Path], tmp_path: Path
+) -> None:
     with pytest.raises(PolyplinkError, match=r"no checkpoint .*last\.safetensors"):
         fit(config(), prepared, tmp_path, device=CPU, resume=True)
-    fit(config("optim.epochs=1"), prepared, tmp_path, device=CPU)
+    shutil.copytree(uninterrupted[1], tmp_path, dirs_exist_ok=True)
     with pytest.raises(
         PolyplinkError, match=r"another recipe: loss.temperature is .* there and 0.2 here"
     ):
         fit(config("loss.temperature=0.2"), prepared, tmp_path, device=CPU, resume=True)
     other = replace(prepared, key="other")
     with pytest.raises(PolyplinkError, match="holds a run of other data"):
-        fit(config("optim.epochs=1"), other, tmp_path, device=CPU, resume=True)
-    extended = fit(config("optim.epochs=2"), prepared, tmp_path, device=CPU, resume=True)
-    assert [row["epoch"] for row in extended.history] == [0, 1]
-    with pytest.raises(PolyplinkError, match=r"run of 2 epochs, and optim\.epochs is 1"):
+        fit(config(), other, tmp_path, device=CPU, resume=True)
+    extended = fit(config("optim.epochs=4"), prepared, tmp_path, device=CPU, resume=True)
+    assert [row["epoch"] for row in extended.history] == [0, 1, 2, 3]
+    with pytest.raises(PolyplinkError, match=r"run of 4 epochs, and optim\.epochs is 1"):
         fit(config("optim.epochs=1"), prepared, tmp_path, device=CPU, resume=True)
 
 
