@@ -46,6 +46,12 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     assert table.height == sum(one.polyps for one in review.procedures)
     book = CalamineWorkbook.from_path(out / "polyps.xlsx").get_sheet_by_index(0).to_python()
     assert book == [table.columns, *([*row] for row in table.rows())]
+    times = table.select("First seen", "Last seen", "Largest view")
+    assert times.row(0) == tuple(  # a spreadsheet reads m:ss as hours and minutes
+        f"0:{int(seconds + 0.5) // 60:02d}:{int(seconds + 0.5) % 60:02d}"
+        for one in first.reviewed_polyps
+        for seconds in (one.first_s, one.last_s, one.best_s)
+    )
     views = pl.read_csv(out / "views.csv")
     assert views["tracklet"].n_unique() == views.height == 29
     # COCO and MOT files have the corrected tracks and can be imported.

@@ -82,13 +82,22 @@ def reason(figure: Figure) -> str:
     return "" if figure.known else figure.why or "no value: undefined on these data"
 
 
-def clock(seconds: float) -> str:
-    """Seconds as m:ss, or h:mm:ss from one hour."""
+def clock(seconds: float, *, hours_always: bool = False) -> str:
+    """Seconds as m:ss, or h:mm:ss from one hour.
+
+    Args:
+        seconds: The time.
+        hours_always: Write h:mm:ss for any time: spreadsheets read m:ss as hours and minutes.
+
+    Example:
+        >>> clock(62), clock(3662), clock(62, hours_always=True)
+        ('1:02', '1:01:02', '0:01:02')
+    """
     minutes, seconds_left = divmod(math.floor(seconds + 0.5), 60)
     hours, minutes_left = divmod(minutes, 60)
     return (
         f"{hours}:{minutes_left:02d}:{seconds_left:02d}"
-        if hours
+        if hours or hours_always
         else f"{minutes}:{seconds_left:02d}"
     )
 

@@ -277,10 +277,10 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         (
             procedure.procedure,
             polyp.polyp,
-            clock(polyp.first_s),
-            clock(polyp.last_s),
+            clock(polyp.first_s, hours_always=True),
+            clock(polyp.last_s, hours_always=True),
             len(polyp.views),
-            clock(polyp.best_s),
+            clock(polyp.best_s, hours_always=True),
             *(getattr(polyp, name) for name in measured),
             t("handoff.yes" if procedure.reviewed else "handoff.no"),
             ", ".join(procedure.reviewers),
