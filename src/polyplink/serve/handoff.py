@@ -316,7 +316,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     for folder in ("coco", "mot"):  # procedures of an earlier count may be in them
         shutil.rmtree(out / folder, ignore_errors=True)
     write_coco(data, out / "coco")
-    write_mot(data, out / "mot")
+    write_mot(data, out / "mot", kind="det")
     prepared = desk.prepared
     return_boxes(desk.pictures.folder, prepared.data, _tracks(desk), out / "boxes-with-tracks")
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name[0] != ".")

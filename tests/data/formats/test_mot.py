@@ -1,6 +1,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 
@@ -142,3 +143,14 @@ def test_written_frames_count_from_one_and_polyps_have_numbers(tmp_path: Path) -
     write_mot(scored_set(), tmp_path, kind="gt")
     lines = (tmp_path / "001-009" / "gt" / "gt.txt").read_text().splitlines()
     assert lines == ["3,-1,5.0,5.0,9.0,9.0,1,1,1"]
+
+
+def test_annotated_polyps_are_written_as_ground_truth(tmp_path: Path) -> None:
+    scored = scored_set()
+    annotated = scored.detections.with_columns(score=pl.lit(None, pl.Float32))
+    for name, boxes, kind in (
+        ("all", annotated.drop_nulls("polyp_id"), "gt"),
+        ("some", annotated, "det"),  # a box without a polyp is no ground truth
+    ):
+        write_mot(DataSet.of(boxes, scored.procedures, scored.polyps), tmp_path / name)
+        assert (tmp_path / name / "001-001" / kind / f"{kind}.txt").is_file()

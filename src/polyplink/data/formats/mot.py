@@ -262,8 +262,8 @@ def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
     return contents
 
 
-def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:
-    """Write `<procedure>/det/det.txt` (or `gt/gt.txt`) and `seqinfo.ini`; `import_mot` reads them.
+def write_mot(data: DataSet, root: Path, *, kind: str | None = None) -> None:
+    """Write `<procedure>/gt/gt.txt` or `det/det.txt` and `seqinfo.ini`; `import_mot` reads them.
 
     A polyp is written as its number in the procedure (see `number_polyps`), -1 if unknown; names
     and facts of polyps and procedures are written into `polyps.csv` and `procedures.csv` next to
@@ -272,11 +272,17 @@ def write_mot(data: DataSet, root: Path, *, kind: str = "det") -> None:
     Args:
         data: The data set.
         root: Folder to write into; created if absent.
-        kind: "det": with scores (-1: none), "gt": as ground truth (confidence 1).
+        kind: "det": with scores (-1: none), "gt": as ground truth (confidence 1); None for ground
+            truth if every box has a polyp and none has a score.
 
     Raises:
         PolyplinkError: If a procedure's name cannot be the name of a folder.
     """
+    if kind is None:
+        annotated = data.detections.select(
+            pl.col("polyp_id").is_not_null().all() & pl.col("score").is_null().all()
+        )
+        kind = "gt" if annotated.item() else "det"
     tracks = number_polyps(data)
     boxes = data.detections.join(
         tracks, on=["procedure_id", "polyp_id"], how="left", maintain_order="left"
