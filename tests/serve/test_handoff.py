@@ -44,8 +44,14 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     assert known == set(json.loads((out / "review.json").read_text())["procedures"][0])
     table = pl.read_csv(out / "polyps.csv")
     assert table.height == sum(one.polyps for one in review.procedures)
-    book = CalamineWorkbook.from_path(out / "polyps.xlsx").get_sheet_by_index(0).to_python()
-    assert book == [table.columns, *([*row] for row in table.rows())]
+    counts = pl.read_csv(out / "procedures.csv")
+    expected = [(one.procedure, one.polyps) for one in review.procedures]
+    assert counts.select("Procedure", "Polyps").rows() == expected
+    assert counts["Reviewed"].to_list().count("yes") == sum(o.reviewed for o in review.procedures)
+    book = CalamineWorkbook.from_path(out / "polyps.xlsx")
+    assert book.sheet_names == ["Polyps", "Procedures"]
+    for sheet, rows in zip(book.sheet_names, (table, counts.fill_null("")), strict=True):
+        assert book.get_sheet_by_name(sheet).to_python() == [rows.columns, *map(list, rows.rows())]
     times = table.select("First seen", "Last seen", "Largest view")
     assert times.row(0) == tuple(  # a spreadsheet reads m:ss as hours and minutes
         f"0:{int(seconds + 0.5) // 60:02d}:{int(seconds + 0.5) % 60:02d}"

@@ -263,9 +263,9 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         language: Language of the page and of the spreadsheet's headings: en, de or it.
 
     Returns:
-        The files: polyps.xlsx, polyps.csv and views.csv; report.html; review.json and
-        review.schema.json; coco and mot (the corrected identities); boxes-with-tracks (boxes as
-        they were imported, with their tracks and corrected polyps).
+        The files: polyps.xlsx, polyps.csv, procedures.csv and views.csv; report.html; review.json
+        and review.schema.json; coco and mot (the corrected identities); boxes-with-tracks (boxes
+        as they were imported, with their tracks and corrected polyps).
 
     Raises:
         PolyplinkError: If the language is not supported, or xlsxwriter is not installed.
@@ -300,8 +300,24 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         "reviewers",
     )
     titles = [t(f"column.{name}") for name in names]
-    _write_xlsx(out / "polyps.xlsx", titles, polyps)
+    # A procedure without a polyp has a row among the procedures alone.
+    counts = [
+        (
+            procedure.procedure,
+            procedure.polyps,
+            t("handoff.yes" if procedure.reviewed else "handoff.no"),
+            ", ".join(procedure.reviewers),
+        )
+        for procedure in review.procedures
+    ]
+    count_titles = [t(f"column.{name}") for name in ("procedure", "polyps", "done", "reviewers")]
+    tables = {
+        t("column.polyps"): (titles, polyps),
+        t("report.procedures"): (count_titles, counts),
+    }
+    _write_xlsx(out / "polyps.xlsx", tables)
     _write_csv(out / "polyps.csv", titles, polyps)
+    _write_csv(out / "procedures.csv", count_titles, counts)
     views = [
         (procedure.procedure, polyp.polyp, *(getattr(view, field.name) for field in fields(View)))
         for procedure in review.procedures
@@ -371,19 +387,26 @@ def _write_csv(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]])
     write_text(path, table.write_csv())
 
 
-def _write_xlsx(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Write a spreadsheet; texts are never interpreted as formulas or links."""
+def _write_xlsx(path: Path, tables: Mapping[str, tuple[Sequence[str], Sequence[Any]]]) -> None:
+    """Write a spreadsheet; texts are never interpreted as formulas or links.
+
+    Args:
+        path: The file.
+        tables: Name of each sheet -> its titles and rows.
+    """
     with extras_installed("a spreadsheet"):
         import xlsxwriter  # noqa: PLC0415 - an extra
     # In memory, because xlsxwriter has its own errors of files.
     written, safe = io.BytesIO(), {"strings_to_formulas": False, "strings_to_urls": False}
     with xlsxwriter.Workbook(written, safe | {"in_memory": True}) as book:
-        sheet, bold = book.add_worksheet(), book.add_format({"bold": True})
-        sheet.write_row(0, 0, titles, bold)
-        for i, row in enumerate(rows, start=1):
-            sheet.write_row(i, 0, [visible(v) if isinstance(v, str) else v for v in row])
-        sheet.freeze_panes(1, 0)
-        sheet.autofit()
+        bold = book.add_format({"bold": True})
+        for name, (titles, rows) in tables.items():
+            sheet = book.add_worksheet(name)
+            sheet.write_row(0, 0, titles, bold)
+            for i, row in enumerate(rows, start=1):
+                sheet.write_row(i, 0, [visible(v) if isinstance(v, str) else v for v in row])
+            sheet.freeze_panes(1, 0)
+            sheet.autofit()
     with whole_file(path) as temporary:
         temporary.write_bytes(written.getvalue())
 
