@@ -77,8 +77,9 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_pa
     facts = pl.DataFrame(
         {
             "procedure_id": ["w", "w", "w"],
-            "polyp_id": ["1", "1", "1"],
-            "size_mm": [None, 3.0, 4.0],
+            "polyp_id": ["1", "1", None],
+            "track": [None, None, "3"],
+            "size_mm": [3.0, 4.0, 5.0],
             "location": [None, "Trasnverse", None],
         }
     )
@@ -86,12 +87,14 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_pa
         {"polyp_id": "1"},
         {"procedure_id": "w", "polyp_id": "1"},
         {"procedure_id": "w", "polyp_id": "2"},
+        {"procedure_id": "w", "track": "3"},
     )
     reading = BoxImport(SOURCE, size=(64, 48))
     data = assemble(detections, tmp_path, reading, polyps=facts).data
-    assert data.detections["polyp_id"].to_list() == ["v_1", "w_1", "2"]
+    assert data.detections["polyp_id"].to_list() == ["v_1", "w_1", "2", "w_3"]
     assert data.polyps.select("polyp_id", "size_mm", "location").rows() == [
         ("w_1", 3.0, "transverse"),
+        ("w_3", 5.0, None),
         ("v_1", None, None),
         ("2", None, None),
     ]

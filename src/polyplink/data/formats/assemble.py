@@ -194,7 +194,7 @@ def assemble(
             a procedure with a value counts. Optionally `video_folder` and `video_name` (see
             `find_videos`), and `first` and `last`, the lowest frame number and the highest + 1 in
             the source.
-        polyps: Columns procedure_id, polyp_id and any of `POLYPS`.
+        polyps: Columns procedure_id, polyp_id, track and any of `POLYPS`.
         splits: Part -> procedure ids.
         videos: Result of `find_videos`, if it was already called.
         empty: procedure_id, frame and image of frames that the source lists without a box.
@@ -225,7 +225,9 @@ def assemble(
     if reading.identity == "none":
         boxes = checked.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     else:
-        facts += [] if polyps is None else [polyps.filter(~_NO_POLYP)]
+        if polyps is not None:
+            named = _with_polyps(polyps, side_polyps, Faults())  # `checked` has the same faults
+            facts += [named.drop("track").drop_nulls("polyp_id")]
         boxes = _with_polyps(checked, side_polyps, faults)
     boxes = boxes.drop("track")
 

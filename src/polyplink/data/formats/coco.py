@@ -209,8 +209,8 @@ def import_coco(
     frames = first_of_frame(frames, "image", hint, faults)
     places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
     placed = annotated.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
-    facts = ["procedure_id", "polyp_id", "histology_class", *_FACTS]
-    polyps = placed.select(facts).drop_nulls(["procedure_id", "polyp_id"])
+    facts = ["procedure_id", "polyp_id", "track", "histology_class", *_FACTS]
+    polyps = placed.select(facts).drop_nulls("procedure_id")
     procedures = _procedures(videos, frames, datasets or {}, reading.first, faults)
     procedures = procedures.with_columns(video_folder=pl.lit(str(root / "images")))
     # A file may list videos of another part: only one without images is in the part of its file.
