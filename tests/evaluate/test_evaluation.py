@@ -234,7 +234,7 @@ def test_procedures_to_choose_on_are_not_evaluated() -> None:
         ({"tasks": ("trackin",)}, None, "no task 'trackin'; did you mean track"),
         ({"tasks": ("tracking",)}, None, "tracking needs boxes"),
         ({}, [None], "histology of 1 tracklets for 30 samples"),
-        ({"chosen_on": ("w",)}, None, r"procedure \['w'\] to choose settings on"),
+        ({"chosen_on": ("w",)}, None, "procedure w to choose settings on"),
         ({"chosen_on": ("v0", "v1", "v2", "v3")}, None, "none is left to evaluate"),
         ({"clusterers": ("thresholds",)}, None, "no clusterer 'thresholds'; did you mean thresh"),
         ({"grid": Grid()}, None, "the grid has no setting"),
