@@ -384,12 +384,13 @@ def look(detector: Detector, picture: Picture) -> Floats:
 
 
 def checked(boxes: Floats, size: tuple[int, ...]) -> Floats:
-    """Check a detector's boxes (k, 5) and clip them to an image of a width and height.
+    """Check a detector's boxes (k, 5), or an empty list, and clip them to an image's size.
 
     Raises:
         PolyplinkError: If they are not (k, 5) finite numbers with scores in [0, 1].
     """
     boxes = np.asarray(boxes, np.float64)
+    boxes = boxes if boxes.size else np.empty((0, 5))
     sound = boxes.ndim == 2 and boxes.shape[1] == 5 and bool(np.isfinite(boxes).all())
     PolyplinkError.unless(
         sound and bool(((boxes[:, 4] >= 0) & (boxes[:, 4] <= 1)).all()),
