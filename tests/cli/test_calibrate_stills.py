@@ -13,11 +13,13 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from polyplink.core.artefacts import file_key
-from polyplink.data.tables import read_data
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.detect.onnx import DetectorRecord
 from polyplink.encoders.adapt import WhitenedEncoder
 from polyplink.encoders.build import build_encoder, load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights, stored_path
 from polyplink.stills.annotated_stills import read_stills
+from polyplink.stills.detected import _stills_of_parts
 from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
@@ -113,6 +115,24 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record = {"layout": "nms", "trained_on": trained_on, "name": "blue", "high": 0.5, "low": 0.3}
     path.with_suffix(".json").write_text(json.dumps(record))
     return path
+
+
+def test_stills_of_the_test_are_of_other_groups_and_have_one_box(
+    stills: Path, tmp_path: Path
+) -> None:
+    data = read_data(stills)
+    second = data.detections.filter(image="11.png").with_columns(pl.col("x") + 5)
+    boxes = pl.concat([data.detections, second])
+    write_data(tmp_path, DataSet.of(boxes, data.procedures, data.polyps))
+    record = DetectorRecord(trained_on=("g0",))
+    (fit, test), warnings = _stills_of_parts(tmp_path, None, None, 6, record)
+    assert len(fit.stills) + len(test.stills) == 9
+    assert not {still.group for still in fit.stills} & {still.group for still in test.stills}
+    assert [part.procedures for part in (fit, test)] == [4, 2]
+    assert warnings == [
+        "the detector was trained on 2 of 12 stills, which are left out",
+        "1 still with more than one box are left out",
+    ]
 
 
 @pytest.mark.slow

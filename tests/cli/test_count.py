@@ -90,6 +90,8 @@ def test_a_part_without_tracklets_has_a_count_of_0(sample_run: SampleRun, tmp_pa
     )
     assert result.value.summary["procedures"][0]["polyps"] == 0
     assert "001-005" in result.value.report.read_text()
+    drawn = result.value.all_boxes  # boxes without a polyp are drawn too
+    assert (drawn.height, drawn["polyp"].null_count()) == (boxes.height, boxes.height)
 
 
 def test_a_count_from_a_single_view_has_a_warning(sample_run: SampleRun, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.images import Picture
 from polyplink.pipeline.drawn_video import Drawing, _pictures, draw_video
 from tests.data.videos import HEIGHT, WIDTH, frame_of, number_of, write_video
 
@@ -73,6 +74,11 @@ def test_missing_frames_repeat_the_previous_frame(tmp_path: Path) -> None:
     images = {0: "case7/img_003.png", 2: "case7/img_007.png"}
     draw_video(tmp_path / "b.mp4", _pictures(tmp_path, images, 4), drawing())
     assert list(frames_of(tmp_path / "b.mp4")) == [0, 1, 2]
+    # A picture of another size than the first is left out.
+    small = Picture(frame_of(1)[:16, :16].copy())
+    pictures = [(0, Picture(frame_of(0))), (1, small), (2, Picture(frame_of(2)))]
+    assert draw_video(tmp_path / "d.mp4", iter(pictures), drawing()) == 2
+    assert list(frames_of(tmp_path / "d.mp4")) == [0, 2]
     for missing, message in (
         ({}, "no box has a picture"),
         ({0: "x/1.png"}, "no picture can be read"),

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -22,8 +23,13 @@ from typer.testing import Result
 
 from polyplink.cli.command import app
 from polyplink.cli.live import live
+from polyplink.data.origin import BoxesOrigin
 from polyplink.detect.first_pass import PIECE
+from polyplink.encoders.load import load_named
+from polyplink.encoders.vectors import read_embeddings
 from polyplink.serve.desk import Desk
+from polyplink.streaming import live_count
+from polyplink.streaming.setup import open_linking
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import SampleRun
 from tests.data.videos import write_video
@@ -74,7 +80,12 @@ def events_of_kind(kind: str, all_events: list[dict[str, Any]]) -> list[dict[str
 
 def test_boxes_from_stdin_give_events_and_a_report(sample_run: SampleRun, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    all_events = events(run_live(lines(), "--weights", sample_run.weights, "--out", out))
+    short = [
+        json.dumps({"frame": 5 * (GAP + VIEW) + 20 + k, "boxes": [box(k)], "crops": [crop(8)]})
+        for k in range(3)  # too short for a tracklet
+    ]
+    rows = [*lines(), *short]
+    all_events = events(run_live(rows, "--weights", sample_run.weights, "--out", out))
     assert [event["event"] for event in all_events][:: len(all_events) - 1] == [
         "started",
         "finished",
@@ -82,7 +93,7 @@ def test_boxes_from_stdin_give_events_and_a_report(sample_run: SampleRun, tmp_pa
     assert [json.loads(line) for line in (out / "live" / "events.jsonl").open()] == all_events
     closed = events_of_kind("closed", all_events)
     assert len(closed) == len(events_of_kind("opened", all_events)) == 5
-    assert len(events_of_kind("count", all_events)) == 5 * (GAP + VIEW) // 25
+    assert len(events_of_kind("count", all_events)) == 5 * (GAP + VIEW) // 25 + 1
     for event in closed:
         assert (out / event["thumbnail"]).is_file()
         earlier = event["seen_before"]
@@ -102,8 +113,36 @@ def test_boxes_from_stdin_give_events_and_a_report(sample_run: SampleRun, tmp_pa
         (event["tracklet"], event["start"], event["end"]) for event in closed
     )
     assert not (out / "live" / "pieces").exists()
-    assert pl.read_parquet(out / "data" / "detections.parquet").height == 5 * VIEW
+    assert pl.read_parquet(out / "data" / "detections.parquet").height == 5 * VIEW + len(short)
     assert Desk(out).overview()["procedures"][0]["tracklets"] == 5
+
+
+def test_vectors_of_some_of_the_crops_are_not_kept_for_the_report(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = []
+    for most in (4096, 2):
+        monkeypatch.setattr(live_count, "MOST_CROPS", most)
+        events(
+            run_live(lines("ab"), "--weights", sample_run.weights, "--out", tmp_path / f"{most}")
+        )
+        vectors.append(read_embeddings(tmp_path / f"{most}" / "count" / "vectors.parquet").vectors)
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-5)
+
+
+def test_a_live_count_of_uncovered_boxes_has_no_interval(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    encoder = load_named(sample_run.weights, "cpu")
+    assert encoder.record is not None
+    assert encoder.record.operating is not None
+    operating = dict(encoder.record.operating) | {"spread": 2.0}
+    encoder = replace(encoder, record=replace(encoder.record, operating=operating))
+    origin = BoxesOrigin("another", "another detector")
+    _, point, cover = open_linking(
+        lambda origin: encoder, origin, tmp_path, purpose="count", alarms_kept=False
+    )
+    assert (cover.gap, point.spread) == ("boxes", None)
 
 
 def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +15,7 @@ from polyplink.encoders.build import load_encoder
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.weights import read_record
 from polyplink.recipes.by_name import override
+from polyplink.tracklets.prepare import prepared_folder
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun, recipe
 from tests.samples import write_procedures
@@ -40,6 +42,8 @@ def test_weights_record_the_crops_of_their_evaluation(tmp_path: Path) -> None:
     train(config, data, out=tmp_path / "run", device="cpu")
     record = read_record(tmp_path / "run" / "weights.safetensors")
     assert (record.prepare.stride, record.recipe["prepare"]["stride"]) == (4, 2)
+    cut = {prepared_folder(data, replace(record.prepare, stride=stride)) for stride in (2, 4)}
+    assert set((data / "prepared").iterdir()) == cut  # the operating point is of the latter
 
 
 def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(

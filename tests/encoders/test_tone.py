@@ -148,6 +148,7 @@ def test_training_fits_tone_and_whitening_as_adapt_does_and_restarts_without_the
     trained, adapted = load_file(weights), load_file(stored_path("again"))
     assert trained.keys() == adapted.keys()
     assert all(np.array_equal(trained[name], adapted[name]) for name in trained)
+    assert read_record(stored_path("again")).operating is None  # it does not fit other vectors
     recorded = read_record(weights).encoder
     assert (recorded.tone, recorded.whiten) == (1.4, whiten)
     loaded: Encoder = load_encoder(tmp_path / "run", torch.device("cpu")).encoder

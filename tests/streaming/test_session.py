@@ -97,6 +97,16 @@ def test_frames_are_counted_in_order_with_their_own_boxes() -> None:
     assert recorder.messages == []
 
 
+def test_frames_that_a_slow_detector_misses_are_counted_as_late() -> None:
+    def slow(image: np.ndarray) -> np.ndarray:
+        time.sleep(0.005)
+        return POLYP
+
+    recorder = Recorder()
+    follow(source(pictures(60)), in_3_threads(slow), cast("LiveCount", recorder))
+    assert recorder.late == 60 - len(recorder.taken) > 0
+
+
 @pytest.mark.parametrize("broken", ["source", "detector"])
 def test_frames_before_a_failure_are_counted(broken: str) -> None:
     def failing() -> Iterator[LiveFrame]:

@@ -25,6 +25,10 @@ def frame_of(colon: int, shift: int = 0, light: int = 0) -> np.ndarray:
             [frame_of(0)] * 20 + [frame_of(1)] * 20 + [frame_of(2)] * 5,
             [0] * 20 + [1] * 20 + [2] * 5,
         ),
+        (  # a short scene, after which the one before it returns
+            [frame_of(0)] * 20 + [frame_of(1)] * 20 + [frame_of(2)] * 3 + [frame_of(1)] * 5,
+            [0] * 20 + [1] * 20 + [2] * 3 + [1] * 5,
+        ),
         (  # a flash
             [frame_of(0)] * 20 + [frame_of(0, light=90)] * 3 + [frame_of(0, 1)] * 9,
             [0] * 20 + [1] * 3 + [0] * 9,

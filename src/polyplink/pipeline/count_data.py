@@ -139,7 +139,7 @@ def protect_other_counts(
         return
     record = folder / "run.json"
     counted = read_json(record).get("settings", {}).get(SOURCE) if record.is_file() else None
-    if counted is not None and source is not None and counted == str(Path(source).resolve()):
+    if source is not None and counted == str(Path(source).resolve()):
         return
     recording = "another recording" if counted in (None, "-") else counted
     PolyplinkError.unless(
