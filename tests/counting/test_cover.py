@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from polyplink.associate.clusterers import LearnedLinks
@@ -18,6 +19,7 @@ from polyplink.associate.identities import (
 )
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.counting.interval import ASK_BELOW, Coverage, cover_of, fit_interval
+from polyplink.counting.link import Linked, ProcedureTracklets, link_messages
 from polyplink.data.origin import BoxSource
 
 CALIBRATION = Calibration("annotated", None, "simulated procedures", 40)
@@ -26,6 +28,25 @@ POINT = OperatingPoint(
     LearnedLinks(0.5), LINKS, "by hand", {"count": 0.5}, spread=2.0, calibration=CALIBRATION
 )
 SOURCE = BoxSource("annotated", None, "simulated procedures")
+
+
+@pytest.mark.parametrize(
+    ("together", "cosine", "warned"), [(1, 0.99, 1), (0, 0.99, 0), (1, 0.1, 0)]
+)
+def test_polyps_that_look_alike_in_one_frame_are_named(
+    together: int, cosine: float, warned: int
+) -> None:
+    """The second and third of three views; with learned links, views in one frame stay apart."""
+    vectors = np.array([[0, 0, 1], [1, 0, 0], [cosine, np.sqrt(1 - cosine**2), 0]])
+    start = np.array([0.0, 20.0, 21.0 if together else 23.0])
+    views = Views(vectors, start, start + 2.0)
+    identities = identify(views, start / 30, POINT)
+    assert len(np.unique(identities.labels[1:])) == 1 + (together or cosine < 0.5)
+    table = pl.DataFrame({"polyp_id": [None] * 3})
+    linked = Linked(ProcedureTracklets("case", table, start / 30, views), identities)
+    texts = [str(message) for message in link_messages(POINT, [linked])]
+    assert len(texts) == warned
+    assert all("although they look alike: case: 2, 3 (numbers" in text for text in texts)
 
 
 def test_another_detector_of_the_same_name_as_in_the_calibration_is_named_so() -> None:

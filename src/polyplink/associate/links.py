@@ -215,16 +215,28 @@ class LinkModel:
         Raises:
             PolyplinkError: If a vector is zero or not finite, or the model has other terms.
         """
+        P = self.likeness(views)
+        P[views.overlap] = 0.0
+        return P
+
+    def likeness(self, views: Views) -> Reals:
+        """`probability`, also for tracklets with a box in one frame: how alike they look.
+
+        Returns:
+            (n, n), symmetric, 1 on the diagonal.
+
+        Raises:
+            PolyplinkError: As for `probability`.
+        """
         odds, unused = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
         for name, values in _terms(views, self.usual):
             PolyplinkError.unless(
                 name in unused, f"the link model has no term {name!r}", "run `polyplink calibrate`"
             )
             odds += unused.pop(name) * values
-        P = expit((odds + odds.T) / 2)
-        P[views.overlap] = 0.0
+        P = np.asarray(expit((odds + odds.T) / 2))
         np.fill_diagonal(P, 1.0)
-        return np.asarray(P)
+        return P
 
 
 Labelled = tuple[Views, Sequence[str | None]]

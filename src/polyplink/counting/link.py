@@ -25,6 +25,8 @@ from polyplink.tracklets.prepare import Prepared
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
 
+ALIKE = 0.9  # probability of one polyp from which two views in one frame are named to the user
+
 
 @dataclass(frozen=True)
 class ProcedureTracklets:
@@ -213,7 +215,7 @@ def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage
 
 
 def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
-    """Warnings about unreliable links: no link probabilities, or no convergence."""
+    """Warnings about unreliable links, and about polyps that look alike in the same frames."""
     messages = []
     if point.links is None:
         messages.append(Message("no_probabilities", {"why": point.origin}))
@@ -224,7 +226,22 @@ def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Messa
     ]
     if failed:
         messages.append(Message("not_converged", {"names": ", ".join(failed)}))
+    pairs = [pair for procedure in linked for pair in _alike_together(point, procedure)]
+    if pairs:
+        listed = "; ".join(pairs[:3]) + ("; ..." if len(pairs) > 3 else "")
+        messages.append(Message("alike_together", {"pairs": listed}))
     return messages
+
+
+def _alike_together(point: OperatingPoint, procedure: Linked) -> list[str]:
+    """Pairs of polyps that look alike in the same frames, as two pictures of one polyp do."""
+    views, labels = procedure.tracklets.views, procedure.identities.labels
+    overlap = np.triu(views.overlap)
+    if point.links is None or not overlap.any():
+        return []
+    alike = np.argwhere(overlap & (point.links.likeness(views) >= ALIKE))
+    polyps = sorted({(*sorted(labels[pair].tolist()),) for pair in alike})
+    return [f"{procedure.tracklets.procedure_id}: {a + 1}, {b + 1}" for a, b in polyps]
 
 
 @dataclass(frozen=True)
