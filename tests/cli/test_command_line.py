@@ -228,7 +228,7 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
     given = {"path": "x", "several": ("one",), "kind": "det", "many": 2}
     assert function("x", several="one", kind="det", many=2) == given
     assert function("x", many=None)["many"] is None
-    with pytest.raises(TypeError, match="unexpected keyword argument 'more'"):
+    with pytest.raises(TypeError, match=r"^verb\(\) got an unexpected keyword argument 'more'"):
         function("x", more=2)
     for wrong, message in (
         ({"kind": "dt"}, "no kind 'dt'; did you mean det?"),

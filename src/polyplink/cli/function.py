@@ -51,7 +51,10 @@ def as_function(verb: Verb) -> Verb:
 
     @wraps(verb)
     def function(*args: Any, **options: Any) -> Any:
-        given = signature.bind(*args, **options)
+        try:
+            given = signature.bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"{verb.__name__}() {error}") from None
         for name, value in given.arguments.items():
             given.arguments[name] = _checked(name, value, annotations[name])
         return verb(*given.args, **given.kwargs)

@@ -25,7 +25,10 @@ class FormatOptions(TypedDict, total=False):
     identity: Annotated[
         str | None, Option(help="What counts as one polyp if the boxes name none: video, ...")
     ]
-    boxes: Annotated[StrPath | None, Option(help="File with the boxes (polyp-size).")]
+    boxes: Annotated[
+        StrPath | None,
+        Option(help="File with the boxes (polyp-size), or results of a detector (coco)."),
+    ]
     cases: Annotated[StrPath | None, Option(help="Table of cases (sun) or labels (polyp-size).")]
     size: Annotated[
         str | None,
