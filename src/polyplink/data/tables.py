@@ -243,9 +243,10 @@ class DataSet:
 
     @property
     def contents(self) -> str:
-        """Numbers of procedures, polyps and boxes, in words."""
-        tables = {"procedure": self.procedures, "polyp": self.polyps, "box": self.detections}
-        return ", ".join(many(table.height, noun) for noun, table in tables.items())
+        """Numbers of procedures, polyps and boxes, in words; boxes may show polyps without ids."""
+        polyps = many(self.polyps.height, "polyp") if self.polyps.height else "no polyp id"
+        procedures, boxes = many(self.procedures.height, "procedure"), self.detections.height
+        return f"{procedures}, {polyps}, {many(boxes, 'box')}"
 
     @classmethod
     def of(
