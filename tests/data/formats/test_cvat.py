@@ -124,6 +124,18 @@ def test_several_labels_and_rotated_boxes_are_reported(tmp_path: Path) -> None:
     assert rotated in warnings
 
 
+def test_polygons_are_read_as_the_boxes_around_them(tmp_path: Path) -> None:
+    polygon = '<polygon frame="{}" outside="0" points="{}"><attribute name="polyp_id">A</attribute>'
+    shapes = [
+        polygon.format(frame, points) + "</polygon>"
+        for frame, points in ((1, "9.5,3;30,8.25;12,20"), (2, "9,3;30,8"), (3, "9,3;30,x;12,20"))
+    ]
+    imported = import_cvat(write(tmp_path, track(box(0, inner=named("A")), *shapes)))
+    rows = imported.data.detections.select("frame", "x", "y", "w", "h", "polyp_id").rows()
+    assert rows[1:] == [(1, 9.5, 3, 20.5, 17, "A")]
+    assert "2 x shape of a track that is not a box" in str(imported.warnings)
+
+
 def test_an_attribute_that_no_box_has_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, track(box(0, inner=named(""))))
     assert import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list() == ["true"]

@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import IO, Any, Unpack
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import polars as pl
 
 from polyplink.core.artefacts import write_text
@@ -48,6 +49,8 @@ _COLUMNS = ("task", "track", "label", "tag", *_OF_SHAPE, POLYP, SCORE)
 _RUNS: Any = {"order": pl.Int64, **dict.fromkeys(_COLUMNS[:4], pl.String)} | dict.fromkeys(
     ("first", "last"), pl.Int64
 )
+_POINT = r"-?\d+(?:\.\d+)?,-?\d+(?:\.\d+)?"
+_POLYGON = re.compile(rf"{_POINT}(?:;{_POINT}){{2,}}", re.ASCII)
 _PLAIN = rb"[ !#-%'-;=-~]*"  # ASCII without characters that XML escapes
 _FIRST = re.compile(
     rb'<box((?: \w+="[^"<]*")+) ?>((?:\s*<attribute name="\w+">[^<]*</attribute>)*)\s*</box>'
@@ -62,10 +65,11 @@ def import_cvat(
     attribute: str = POLYP,
     **options: Unpack[ReadOptions],
 ) -> Imported:
-    """Read tracks of boxes; every task is a procedure with the task's name.
+    """Read tracks of boxes and polygons; every task is a procedure with the task's name.
 
     Boxes with `outside="1"` are skipped: the track is not visible there, so a tracklet ends. Boxes
-    between key frames are used as exported. Frames are numbered as in the video, from 0.
+    between key frames are used as exported; a polygon is read as the box around it. Frames are
+    numbered as in the video, from 0.
 
     Args:
         source: An XML file, the archive as exported, or a folder of either.
@@ -181,9 +185,7 @@ def _parse(
             elif parent.tag == "track" and element.tag == plain.mark:
                 plain.runs.append((order, *track, "box", *map(int, element.attrib.values())))
             elif parent.tag == "track" and element.tag in _SHAPES:
-                attributes = {a.get("name"): a.text or "" for a in element if a.tag == "attribute"}
-                values, texts = map(element.get, _OF_SHAPE), map(attributes.get, (attribute, SCORE))
-                shapes.append([order, *track, element.tag, *values, *texts])
+                shapes.append([order, *track, *_shape(element, attribute)])
                 parent.clear()  # a track may hold millions of shapes
                 if len(shapes) == _ROWS:
                     flush()
@@ -197,6 +199,17 @@ def _parse(
     table = pl.concat([*tables, plain.table().match_to_schema(schema, missing_columns="insert")])
     table = table.sort("order", maintain_order=True).drop("order")
     return tasks, table.with_columns(pl.col(POLYP, SCORE).str.strip_chars())
+
+
+def _shape(element: ET.Element, attribute: str) -> list[str | None]:
+    """Tag, `_OF_SHAPE`, polyp and score of a shape; a polygon is the box around it."""
+    tag, values = element.tag, [element.get(name) for name in _OF_SHAPE]
+    points = element.get("points", "")
+    if tag == "polygon" and _POLYGON.fullmatch(points):
+        sides = np.array([point.split(",") for point in points.split(";")], float)  # n 2
+        tag, values[-len(_EDGES) :] = "box", map(str, [*sides.min(axis=0), *sides.max(axis=0)])
+    texts = {a.get("name"): a.text or "" for a in element if a.tag == "attribute"}
+    return [tag, *values, texts.get(attribute), texts.get(SCORE)]
 
 
 def _events(blocks: Iterable[bytes]) -> Iterator[tuple[str, ET.Element]]:
