@@ -200,6 +200,9 @@ def test_part_lists_the_procedures_of_a_part() -> None:
         PolyplinkError, match=r"no part 'val'.*choose one of: all, eval, negative, train"
     ):
         data.part("val")
+    undivided = DataSet.of(data.detections, data.procedures, data.polyps)
+    with pytest.raises(PolyplinkError, match=r"no part 'eval' .*; give --part all, or divide"):
+        undivided.part("eval")
 
 
 def test_read_data_names_what_is_missing(tmp_path: Path) -> None:

@@ -322,7 +322,10 @@ class DataSet:
             if published is not None:
                 return published
             have = ", ".join([*sorted({*self.splits, "all"}), *NAMES])
-            raise PolyplinkError(f"no part {name!r} in splits.json", f"choose one of: {have}")
+            hint = f"choose one of: {have}"
+            if not self.splits:
+                hint = "give --part all, or divide the data folder with `polyplink split`"
+            raise PolyplinkError(f"no part {name!r} in splits.json", hint)
         ids = list(self.splits[name])
         repeated = sorted({i for i in ids if ids.count(i) > 1})
         if repeated:
