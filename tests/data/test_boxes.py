@@ -71,7 +71,7 @@ def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object,
     boxes = boxes_by_sides(*((str(i), *row) for i, row in enumerate(rows)))
     faults = Faults()
     valid = check_boxes(boxes, faults)
-    left_out = sum(n for kind, (n, _) in faults.counts.items() if not kind.startswith("score"))
+    left_out = sum(n for kind, (n, _) in faults.counts.items() if kind.endswith("left out"))
     assert valid.height + left_out == len(rows)
     assert valid.schema["frame"] == pl.Int32
     for row in valid.iter_rows(named=True):
