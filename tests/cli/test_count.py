@@ -46,6 +46,8 @@ def test_a_count_of_an_earlier_version_is_read(count_folder: Path, tmp_path: Pat
 
 def test_every_tracklet_is_in_one_group_and_tables_agree(count_folder: Path) -> None:
     summary = json.loads((count_folder / "count.json").read_text())
+    inputs = json.loads((count_folder / "run.json").read_text())["inputs"]
+    assert inputs == {name: summary[name] for name in ("weights", "crops")}
     assert [p["procedure_id"] for p in summary["procedures"]] == [f"001-00{i}" for i in range(1, 6)]
     for procedure in summary["procedures"]:
         ids = [t["tracklet_id"] for g in procedure["groups"] for t in g["tracklets"]]

@@ -15,6 +15,7 @@ from PIL import Image
 from polyplink.cli.count import count
 from polyplink.cli.run import run
 from polyplink.core.artefacts import file_key, to_plain, write_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect import first_pass, folder
@@ -125,6 +126,13 @@ def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, dete
     assert without_boxes.value.summary["polyps"] == 0
     assert any("no box in 1 procedure" in line for line in without_boxes.warnings)
     assert any("there is no box in them" in line for line in without_boxes.warnings)
+
+    def failing(image: np.ndarray) -> np.ndarray:
+        raise PolyplinkError("no light", "switch it on")
+
+    with pytest.raises(PolyplinkError, match="no light"):
+        run(frames, weights=sample_run.weights, out=tmp_path / "f", device="cpu", function=failing)
+    assert (tmp_path / "f" / "run.json").is_file()  # so that the next run may continue it
 
 
 def test_an_unknown_frame_rate_is_a_warning_of_the_count(

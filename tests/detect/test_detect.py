@@ -64,6 +64,8 @@ def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
     prepared = prepare(tmp_path / "data", SETTINGS)
     assert prepared.tracklets.select("first_frame", "last_frame", "n").rows() == [(1, 29, 25)]
     crops = np.array(prepared.crops("p1"))
+    finer = prepare(tmp_path / "data", replace(SETTINGS, stride=1))  # most crops are not stored
+    np.testing.assert_array_equal(finer.crops("p1")[:: SETTINGS.stride], crops)
     shutil.copytree(tmp_path / "data" / "kept", tmp_path / "kept")
     # Without stored crops, or if they are damaged (with a warning), prepare cuts them anew.
     for name, size in (("", 0), ("p1.npy", 90), ("p1.npy", 999), ("p1.parquet", 99)):

@@ -139,6 +139,13 @@ def test_the_json_record_beside_the_model_sets_classes_and_threshold(tmp_path: P
         OnnxDetector(path)
 
 
+def test_an_input_of_any_multiple_of_pixels_gets_as_little_grey_as_possible(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "d.onnx", outputs_of("nms"), [1, 3, "32*height", "32*width"])
+    (tmp_path / "d.json").write_text(json.dumps({"size": [SIZE, SIZE]}))
+    boxes = OnnxDetector(path)(np.zeros((64, 128, 3), np.uint8))  # 32 x 64 pixels of the input
+    assert boxes[0, :2].tolist() == pytest.approx([20, 28])  # no row of grey above them
+
+
 def mucosa(width: int, height: int) -> np.ndarray:
     """A frame (height, width, 3) with a brighter bump at (0.4, 0.55) of its sides."""
     y, x = np.mgrid[:height, :width]

@@ -21,6 +21,7 @@ from polyplink.tracklets.prepare import (
     crops_path,
     cut_tracklets,
     enlarge,
+    kept_tracklets,
     prepare,
     prepared_folder,
 )
@@ -83,6 +84,14 @@ def test_tables_need_no_images_and_procedures_can_be_selected(tmp_path: Path) ->
     ):
         with pytest.raises(PolyplinkError, match=message):
             call()
+
+
+def test_a_track_is_kept_by_its_time_from_the_first_frame_to_the_last() -> None:
+    rows = [("v:0", "v", None, 0, 11, 6), ("v:1", "v", None, 20, 28, 9), ("v:2", "v", "a", 0, 9, 9)]
+    names = ("tracklet_id", "procedure_id", "polyp_id", "first_frame", "last_frame", "n")
+    table = pl.DataFrame(rows, names, orient="row")
+    settings = PrepareSettings(min_seconds=0.4, min_length=9)
+    assert kept_tracklets(table, settings)["tracklet_id"].to_list() == ["v:0", "v:2"]
 
 
 def test_a_position_is_relative_to_the_annotated_span(tmp_path: Path) -> None:
