@@ -1,18 +1,22 @@
 """`evaluate`: all tasks, beside baselines without training."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
 import polars as pl
 import pytest
+import torch
 
 from polyplink import evaluate_weights
 from polyplink.cli.verb import UNMEASURED
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.weights import read_record, save_weights
 from polyplink.evaluate.probe_tasks import check_labels
 from polyplink.report.printed_tables import comparison_table
 from tests.cli.calls import assert_refused, polyplink
@@ -109,6 +113,30 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     assert (tmp_path / "out" / "mine.csv").exists()
     assert not (tmp_path / "out" / "curve.csv").exists()
     assert "HOTA" not in pl.read_parquet(tmp_path / "out" / "curve.parquet").columns
+
+
+def test_the_report_has_intervals_only_of_boxes_that_the_calibration_covers(
+    sample_run: SampleRun, renamed_data: Path, tmp_path: Path
+) -> None:
+    record = read_record(sample_run.weights)
+    assert record.operating is not None
+    encoder = load_encoder(sample_run.weights, torch.device("cpu")).encoder
+    for boxes, covered in (("annotated", True), ("another detector", False)):
+        calibration = {**record.operating["calibration"], "boxes": boxes}
+        operating = {**record.operating, "spread": 2.0, "calibration": calibration}
+        weights = tmp_path / boxes / "weights.safetensors"
+        save_weights(weights, encoder, replace(record, operating=operating))
+        evaluated = evaluate_weights(
+            weights,
+            renamed_data,
+            out=tmp_path / boxes / "out",
+            tasks=["retrieval"],
+            baselines=False,
+            device="cpu",
+        ).value
+        intervals = [procedure.interval for procedure in evaluated.page.procedures]
+        assert len(intervals) == 5
+        assert all((interval is not None) == covered for interval in intervals)
 
 
 def test_trained_procedures_and_unknown_polyps_are_refused(
