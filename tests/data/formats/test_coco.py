@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.coco import import_coco, load_json, read_records, write_coco
@@ -332,6 +332,7 @@ def test_the_first_present_key_of_a_column_is_read() -> None:
 
 
 @given(st.lists(values))
+@example([-(2**127) - 1])
 def test_texts_and_numbers_equal_a_naive_conversion(column: list[object]) -> None:
     def text(value: object) -> str | None:
         is_whole = isinstance(value, float) and value.is_integer()

@@ -132,7 +132,9 @@ def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
                 dtype = pl.Int64 if type(first) is int else pl.String
                 column = pl.Series(values, dtype=dtype, strict=True).cast(pl.String)
             except (TypeError, OverflowError, pl.exceptions.PolarsError):
-                column = pl.Series(values, dtype=pl.String, strict=False)
+                # polars makes nulls of integers beyond 128 bits.
+                texts = [str(value) if type(value) is int else value for value in values]
+                column = pl.Series(texts, dtype=pl.String, strict=False)
             columns[name] = column.str.replace(r"^(-?\d+)\.0$", "${1}")
     return pl.DataFrame(columns)
 
