@@ -201,7 +201,7 @@ def test_part_lists_the_procedures_of_a_part() -> None:
     ):
         data.part("val")
     undivided = DataSet.of(data.detections, data.procedures, data.polyps)
-    with pytest.raises(PolyplinkError, match=r"no part 'eval' .*; give --part all, or divide"):
+    with pytest.raises(PolyplinkError, match=r"no part 'eval' .*of: all, .*; or divide"):
         undivided.part("eval")
 
 

@@ -324,7 +324,7 @@ class DataSet:
             have = ", ".join([*sorted({*self.splits, "all"}), *NAMES])
             hint = f"choose one of: {have}"
             if not self.splits:
-                hint = "give --part all, or divide the data folder with `polyplink split`"
+                hint += "; or divide the data folder with `polyplink split`"
             raise PolyplinkError(f"no part {name!r} in splits.json", hint)
         ids = list(self.splits[name])
         repeated = sorted({i for i in ids if ids.count(i) > 1})
