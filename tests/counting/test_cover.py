@@ -19,7 +19,7 @@ from polyplink.associate.identities import (
 )
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.counting.interval import ASK_BELOW, Coverage, cover_of, fit_interval
-from polyplink.counting.link import Linked, ProcedureTracklets, link_messages
+from polyplink.counting.link import Linked, ProcedureTracklets, alike_messages
 from polyplink.data.origin import BoxSource
 
 CALIBRATION = Calibration("annotated", None, "simulated procedures", 40)
@@ -31,7 +31,7 @@ SOURCE = BoxSource("annotated", None, "simulated procedures")
 
 
 @pytest.mark.parametrize(
-    ("together", "cosine", "warned"), [(1, 0.99, 1), (0, 0.99, 0), (1, 0.1, 0)]
+    ("together", "cosine", "warned"), [(1, 0.999, 1), (0, 0.999, 0), (1, 0.9, 0)]
 )
 def test_polyps_that_look_alike_in_one_frame_are_named(
     together: int, cosine: float, warned: int
@@ -44,7 +44,7 @@ def test_polyps_that_look_alike_in_one_frame_are_named(
     assert len(np.unique(identities.labels[1:])) == 1 + (together or cosine < 0.5)
     table = pl.DataFrame({"polyp_id": [None] * 3})
     linked = Linked(ProcedureTracklets("case", table, start / 30, views), identities)
-    texts = [str(message) for message in link_messages(POINT, [linked])]
+    texts = [str(message) for message in alike_messages(POINT, [linked])]
     assert len(texts) == warned
     assert all("although they look alike: case: 2, 3 (numbers" in text for text in texts)
 

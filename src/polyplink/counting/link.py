@@ -25,7 +25,7 @@ from polyplink.tracklets.prepare import Prepared
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
 
-ALIKE = 0.9  # probability of one polyp from which two views in one frame are named to the user
+ALIKE = 0.95  # probability of one polyp from which two views in one frame are named to the user
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage
 
 
 def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
-    """Warnings about unreliable links, and about polyps that look alike in the same frames."""
+    """Warnings about unreliable links: no link probabilities, or no convergence."""
     messages = []
     if point.links is None:
         messages.append(Message("no_probabilities", {"why": point.origin}))
@@ -226,11 +226,14 @@ def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Messa
     ]
     if failed:
         messages.append(Message("not_converged", {"names": ", ".join(failed)}))
-    pairs = [pair for procedure in linked for pair in _alike_together(point, procedure)]
-    if pairs:
-        listed = "; ".join(pairs[:3]) + ("; ..." if len(pairs) > 3 else "")
-        messages.append(Message("alike_together", {"pairs": listed}))
     return messages
+
+
+def alike_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
+    """The warning about polyps that look alike in the same frames, if there are any."""
+    pairs = [pair for procedure in linked for pair in _alike_together(point, procedure)]
+    listed = "; ".join(pairs[:3]) + ("; ..." if len(pairs) > 3 else "")
+    return [Message("alike_together", {"pairs": listed})] if pairs else []
 
 
 def _alike_together(point: OperatingPoint, procedure: Linked) -> list[str]:
