@@ -104,7 +104,7 @@ def _run_shipped(out: Path, seed: int, workers: int, progress: Progress) -> None
     preset = replace(preset, frames="all", annotations="folders")
     simulate(film, preset, seed, workers=1, progress=partial(progress, "recording rendered"))
     frames = film / f"{name}_frames"
-    counted = run(frames, out=out, replace=True, workers=workers, progress=progress)
+    counted = run(frames, fps=preset.fps, out=out, replace=True, workers=workers, progress=progress)
     echo(
         f"the shipped models on a simulated recording: {counted.value.polyps} counted, {polyps} "
         f"true; {report}\n"
