@@ -83,7 +83,9 @@ else:  # mypy would take any name for one that __getattr__ returns
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(module), name)
         if name not in _OTHERS:
-            value = import_module("polyplink.cli.function").as_function(value)
+            from polyplink.cli.function import as_function  # noqa: PLC0415 - typer is slow
+
+            value = as_function(value)
         globals()[name] = value
         return value
 

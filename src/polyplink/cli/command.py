@@ -21,8 +21,7 @@ from functools import reduce
 from operator import or_
 from pathlib import Path
 from threading import current_thread, main_thread
-from types import UnionType
-from typing import Annotated, Any, ForwardRef, NoReturn, Union, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
@@ -30,7 +29,7 @@ from typer.main import get_command
 from typer.models import ArgumentInfo, OptionInfo
 
 from polyplink import __version__
-from polyplink.cli.function import Verb, parameters_of
+from polyplink.cli.function import Verb, members_of, parameters_of
 from polyplink.core.errors import (
     INTERRUPTED,
     MISTAKE,
@@ -184,7 +183,7 @@ def _typed(kind: Any) -> Any:
     """
     if isinstance(kind, str | ForwardRef):  # it takes more from Python than can be typed
         return str
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kinds = members_of(kind)
     for member in kinds:
         if get_origin(member) is Sequence:
             return list[_typed(get_args(member)[0])]  # type: ignore[misc]

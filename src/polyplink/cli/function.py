@@ -1,4 +1,4 @@
-"""A verb as a function of `polyplink`: with plain types, and the checks of the command line."""
+"""A verb as a function of `polyplink`: with plain types, and checks of the command line."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,13 @@ def parameters_of(verb: Verb) -> Iterator[inspect.Parameter]:
             yield inspect.Parameter(name, kind, default=None, annotation=annotation)
 
 
+def members_of(kind: Any) -> tuple[Any, ...]:
+    """The members of a union of types, or the type alone."""
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
 def as_function(verb: Verb) -> Verb:
-    """Wrap a verb for Python callers, who get the checks that the command line makes.
+    """Wrap a verb for Python callers: choices and least values are checked as in a command.
 
     The signature has the plain types of the parameters and every option by name, so that `help`
     can be read and an unknown option is a TypeError. One text where several may be given is a
@@ -66,7 +71,7 @@ def as_function(verb: Verb) -> Verb:
 def _checked(name: str, value: Any, annotation: Any) -> Any:
     """A value for a parameter, or a sequence of it; refused if the command line would refuse it."""
     kind, *details = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kinds = members_of(kind)
     for member in kinds:
         if get_origin(member) is Literal and value is not None:
             find_named(name, value, {choice: choice for choice in get_args(member)})
@@ -74,9 +79,6 @@ def _checked(name: str, value: Any, annotation: Any) -> Any:
             return (value,)
     for detail in details:
         least = detail.min if isinstance(detail, OptionInfo | ArgumentInfo) else None
-        PolyplinkError.unless(
-            least is None or not isinstance(value, int | float) or value >= least,
-            f"{name} is {value}",
-            f"give {least:g} or more" if least is not None else "",
-        )
+        if least is not None and isinstance(value, int | float) and not value >= least:
+            raise PolyplinkError(f"{name} is {value}", f"give {least:g} or more")
     return value
