@@ -221,7 +221,7 @@ def live(
         with record.stage("live"):
             stopped = follow(opened, finder, counting, speed=speed, stall=stall)
         PolyplinkError.unless(
-            bool(counting.latencies),  # of the counted frames
+            len(counting.latencies) > 0,  # one for each counted frame
             "; ".join(map(str, counting.warnings[len(of_count) :]))
             or f"{source} has no frame that can be read",
             "give a source that is running",

@@ -243,7 +243,7 @@ def _alike_together(point: OperatingPoint, procedure: Linked) -> list[str]:
     if point.links is None or not overlap.any():
         return []
     alike = np.argwhere(overlap & (point.links.likeness(views) >= ALIKE))
-    polyps = sorted({(*sorted(labels[pair].tolist()),) for pair in alike})
+    polyps = sorted({tuple(sorted(labels[pair].tolist())) for pair in alike})
     return [f"{procedure.tracklets.procedure_id}: {a + 1}, {b + 1}" for a, b in polyps]
 
 

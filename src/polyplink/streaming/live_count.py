@@ -105,7 +105,7 @@ class LiveCount:
     """Tracks boxes, embeds their crops, links tracklets, and emits events.
 
     Attributes:
-        latencies: Processing time of each frame without the detector, seconds.
+        latencies: Processing time of each counted frame without the detector, seconds.
         frames: Number of frames so far, dropped ones included.
         closings: Time to embed and link each closed tracklet, seconds.
         state: The contents of the page, as JSON; a new object whenever something has changed.

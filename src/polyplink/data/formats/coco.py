@@ -435,9 +435,7 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
 
 def _boxes(rows: Any, name: str) -> pl.DataFrame:
     """The annotations of a file as boxes, see `_read_annotations`."""
-    if isinstance(rows, list) and any(
-        isinstance(row, dict) and "attributes" in row for row in rows
-    ):
+    if isinstance(rows, list):
         rows = [_with_attributes(row) for row in rows]
     table = read_records(rows, f"{name}: annotations", _BOX)
     # If a file has only one term for histology, it is the data set's class.

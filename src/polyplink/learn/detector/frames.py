@@ -186,9 +186,11 @@ def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Im
 
     if any(named(number) != image for number, image in images.items()):
         return {}
-    names = {number: named(number) for number in numbers}
-    is_file = {n: split_frame_name(name) or (source / name).is_file() for n, name in names.items()}
-    return {number: name for number, name in names.items() if is_file[number]}
+    return {
+        number: name
+        for number in numbers
+        if split_frame_name(name := named(number)) or (source / name).is_file()
+    }
 
 
 def true_boxes(frames: TrainingFrames) -> list[Floats]:
