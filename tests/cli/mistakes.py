@@ -22,6 +22,7 @@ MISTAKES = {
     "prepare boxes.json": "with `polyplink import coco boxes.json DATA`",
     "train ntssl DATA --init-from RUN": "build theirs with --set encoder.frame_encoder=timm:",
     "convert DATA cocoa out": "did you mean coco",
+    "count RUN DATA --low 0.9 --out x": "low 0.9, the score that continues a track, is above high",
     "count RUN DATA --out RUN": "holds a run of `train`",
     "calibrate RUN DATA --out RUN": "holds a run of `train`",
     "train ntssl-demo DATA --out RUN": "holds a training run already",
@@ -172,6 +173,7 @@ MISTAKES = {
 }
 BROKEN_FILES = ("broken.onnx", "broken.pth", "film.mp4", "boxes.json")  # with other contents
 SLOW_MISTAKES = (  # detected by heavy libraries
+    "count RUN DATA --low 0.9 --out x",
     "run DATA --weights RUN --detector sim:goood",
     "run film.mp4 --weights RUN --detector none.onnx",
     "run boxes.json --weights RUN --boxes coko",

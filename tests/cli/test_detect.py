@@ -56,6 +56,8 @@ def test_run_counts_a_recording_and_writes_a_report(
     assert len(lines) == 192
     assert lines[0] == "1,1,10.0,8.0,16.0,12.0,0.9,-1,-1,-1"
     assert list((out / "data" / "kept").iterdir())  # crops stored during detection were used
+    again = polyplink(*command, "--device", "cpu")
+    assert "video-with-boxes shows an earlier count" in again.stderr
 
 
 def test_a_finished_detection_is_used_again_until_its_input_changes(

@@ -300,8 +300,11 @@ def _test(
         "single_numbers_wrong": coverage.single_wrong,
     }
     write_json(out / FIGURES, figures)
+    held = f"90 % intervals that contain the number {figures['intervals_that_hold']}"
+    if not coverage.procedures:
+        held = "no 90 % intervals: too few procedures to fit on, give more --procedures"
     return figures, (
         f"tested on {many(len(rows), 'procedure')} of other stills: count error "
         f"{figures['count_error']:.2f}, false polyps {figures['false_polyps']:.2f} a procedure, "
-        f"90 % intervals that contain the number {figures['intervals_that_hold']}"
+        f"{held}"
     )

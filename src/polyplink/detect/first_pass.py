@@ -44,6 +44,7 @@ Detector = Callable[[Pixels], Floats]
 """Detects polyps in an image (height, width, 3) RGB: (k, 5) x, y, w, h in pixels, and score."""
 
 PIECE = 250  # frames
+RECORDINGS = "recordings"  # name of the data set of detected boxes
 AHEAD = 2  # frames per thread that are processed or wait: each takes megabytes
 AGAIN = "remove the output folder, and run the detector again"
 _BOXES = pl.Schema({"frame": pl.Int32, **dict.fromkeys(("x", "y", "w", "h", "score"), pl.Float32)})
@@ -56,6 +57,7 @@ def detect(
     settings: PrepareSettings,
     *,
     key: str = "",
+    dataset: str = RECORDINGS,
     workers: int = 1,
     progress: Progress = silent,
 ) -> tuple[DataSet, dict[str, int]]:
@@ -67,6 +69,7 @@ def detect(
         out: The data folder. Pieces that an earlier run finished are used.
         settings: Settings of tracks and crops, with which the crops are stored.
         key: Identifies the detector: finished pieces of another detector are not used.
+        dataset: Name of the data set.
         workers: Threads that call the detector, each with a frame; 1 for a detector that is not
             thread-safe.
         progress: Called with the procedure, frames done, and total frames.
@@ -92,7 +95,7 @@ def detect(
         rows.append(
             {
                 "procedure_id": recording.name,
-                "dataset": "recordings",
+                "dataset": dataset,
                 "patient": recording.name,
                 "n_frames": recording.n_frames,
                 "fps": recording.fps,

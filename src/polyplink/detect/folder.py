@@ -17,7 +17,7 @@ from polyplink.core.results import Progress, silent
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.detect.first_pass import Detector, detect
+from polyplink.detect.first_pass import RECORDINGS, Detector, detect
 from polyplink.detect.onnx import OnnxDetector, check_is_detector
 from polyplink.detect.recordings import (
     Recording,
@@ -40,6 +40,7 @@ def detect_folder(
     fps: float | None = None,
     seed: int = 0,
     function: Detector | None = None,
+    dataset: str = RECORDINGS,
     tracklets: Mapping[str, Any] | None = None,
     progress: Progress = silent,
     begin: Callable[[], None] = lambda: None,
@@ -55,6 +56,7 @@ def detect_folder(
         seed: Seed of a simulated detector.
         function: The detector: takes an image (height, width, 3) and returns (k, 5): x, y, w, h in
             pixels, and a score from 0 to 1.
+        dataset: Name of the data set of the boxes.
         tracklets: Options that override the settings and the detector's record, see
             `with_options`.
         progress: Callback with the stage, frames done, and total frames.
@@ -100,6 +102,7 @@ def detect_folder(
                     out,
                     settings,
                     key=origin.key,
+                    dataset=dataset,
                     workers=opened.at_once,
                     progress=lambda procedure_id, done, total: progress(
                         f"detect {procedure_id}", done, total

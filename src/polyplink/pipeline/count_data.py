@@ -193,6 +193,8 @@ def return_data(
         facts["videos"] = [str(file) for file in files]
         printed += [f"video: {file}" for file in files]
         warnings += without_video
+    elif (out / VIDEOS).exists():
+        warnings.append(f"{out / VIDEOS} shows an earlier count; draw it again with --video")
     return Result(result, facts, printed, warnings)
 
 

@@ -11,13 +11,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from polyplink.core.results import Progress
 from polyplink.core.text import many
 from polyplink.data.empty import empty_files
 from polyplink.data.files.trees import image_files
-from polyplink.data.tables import read_data, write_data
+from polyplink.data.tables import read_data
 from polyplink.detect.folder import detect_folder, training_warnings
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, images_not_learned
 from polyplink.stills.annotated_stills import Still, read_stills
@@ -185,13 +184,12 @@ def _write_part(
         name=part.dataset,
         progress=partial(progress, f"stills in motion, to {part.name}"),
     )
-    data, _ = detect_folder(
+    detect_folder(
         data_folder / "frames",
         out,
         PrepareSettings(),
         detector=detector,
         fps=config.fps,
+        dataset=truth.procedures["dataset"][0],
         progress=progress,
     )
-    dataset = pl.lit(truth.procedures["dataset"][0])
-    write_data(out, replace(data, procedures=data.procedures.with_columns(dataset=dataset)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from polyplink.core.artefacts import ADDED_LATER
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import TRACKERS
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
 
@@ -38,6 +39,15 @@ class TrackSettings(Ranged):
     bridge: Annotated[float, NOT_NEGATIVE] = 0.7
     tracker: str = "damped"
     nested: Annotated[float, SHARE] = field(default=1.0, metadata=ADDED_LATER)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        PolyplinkError.unless(
+            self.low <= self.high,
+            f"low {self.low:g}, the score that continues a track, is above high {self.high:g}, "
+            "which begins one",
+            "give a lower --low or a higher --high",
+        )
 
 
 @dataclass(frozen=True)
