@@ -1,14 +1,18 @@
 """The visible field of an endoscope."""
 
 import io
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from polyplink import hand_off_review
+from polyplink.core.errors import PolyplinkError
 from polyplink.serve.desk import Desk
 from polyplink.serve.pictures import visible_field
+from tests.conftest import SampleRun
 
 WIDTH, HEIGHT = 320, 256
 
@@ -58,3 +62,18 @@ def test_a_hand_off_warns_about_frames_without_a_border(desk: Desk, counted_fold
     assert desk.pictures.borderless == {desk.names[0]}
     handed_off = hand_off_review(counted_folder, mask_overlay=("field",))
     assert "without a dark border" in handed_off.warnings[-1]
+
+
+def test_a_missing_frame_does_not_prevent_the_pictures_of_others(
+    counted_folder: Path, sample_run: SampleRun, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(sample_run.data, data)
+    desk = Desk(counted_folder, data, field=True)
+    last = desk.prepared.detections.filter(procedure_id=desk.names[0])["frame"][-1]
+    image = desk.prepared.detections.filter(procedure_id=desk.names[0], frame=last)["image"][0]
+    (data / desk.pictures.procedures[desk.names[0]]["source"] / image).unlink()
+    whole = Desk(counted_folder, field=True)
+    assert desk.picture(0, 0, 0, 640) == whole.picture(0, 0, 0, 640)
+    with pytest.raises(PolyplinkError, match=f"frame {last} of 001-001 cannot be shown .* missing"):
+        desk.frame(0, last)

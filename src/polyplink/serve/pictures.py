@@ -7,7 +7,7 @@ some rectangles, or everything outside the endoscope's visible field, can be mad
 import io
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
@@ -136,10 +136,8 @@ class Pictures:
             square += np.array([[-side / 2, -side / 2, side, side]])
             region = enlarge(square, 1.0, record["width"], record["height"])[0]
             left, top, right, bottom = region
-            pixels: Pixels | str = "missing"
-            with suppress(PolyplinkError):  # a file of it is missing: the crop is shown
-                pixels = self.read(procedure, box["frame"], box["image"])
-            if not isinstance(pixels, str):
+            pixels = self.read(procedure, box["image"])
+            if not isinstance(pixels, str):  # else the crop is shown
                 picture = self._masked(pixels, (0, 0), procedure=procedure)
                 return _jpeg(picture[top:bottom, left:right], size)
         region = enlarge(corners, settings.crop_factor, record["width"], record["height"])[0]
@@ -170,21 +168,28 @@ class Pictures:
         if image is None and (video_frames := boxes["image"].drop_nulls().head(1).to_list()):
             video = split_frame_name(video_frames[0])  # any frame of a video can be shown
             image = frame_name(video[0], frame) if video else None
-        pixels = self.read(procedure, frame, image)
+        pixels = self.read(procedure, image)
         if isinstance(pixels, str):
             raise PolyplinkError(
                 f"frame {frame} of {procedure} cannot be shown ({pixels})", "continue with another"
             )
         return _jpeg(self._masked(pixels, (0, 0), procedure=procedure), max(pixels.shape))
 
-    def read(self, procedure: str, frame: int, image: str | None) -> Pixels | str:
-        """A frame (height, width, 3) of the recording, or the reason why it cannot be read.
+    def read(self, procedure: str, image: str | None) -> Pixels | str:
+        """A frame (height, width, 3) of the recording, or the reason why it cannot be read."""
+        if image is None:
+            return "no image is known"
+        try:
+            return self._decoded(procedure, image)
+        except PolyplinkError as error:
+            return error.what
+
+    def _decoded(self, procedure: str, image: str) -> Pixels | str:
+        """The frame that a name in the column `image` stands for.
 
         Raises:
             PolyplinkError: If its file is missing.
         """
-        if image is None:
-            return "no image is known"
         source = self.folder / self.procedures[procedure]["source"]
         place = split_frame_name(image)
         archive, inside, member = image.partition(INSIDE)
@@ -206,8 +211,7 @@ class Pictures:
             return None
         boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
         places = np.unique(np.linspace(0, boxes.height - 1, FRAMES).round().astype(int))
-        rows = boxes[places].select("frame", "image").rows()
-        read = [self.read(procedure, frame, image) for frame, image in rows]
+        read = [self.read(procedure, image) for image in boxes["image"].gather(places)]
         frames = [pixels for pixels in read if not isinstance(pixels, str)]
         if not frames:
             return None
