@@ -17,6 +17,7 @@ from polyplink.detect.onnx import DetectorRecord, read_record as read_detector_r
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import load_named
+from polyplink.encoders.pretrained import save_pretrained
 from polyplink.encoders.weights import (
     RECORD,
     read_record,
@@ -108,14 +109,18 @@ def test_the_exported_encoder_computes_the_same_as_its_weights(copied_models: Pa
         load_named(weights, "cpu")
 
 
-def test_a_count_by_a_calibrated_shipped_encoder_carries_the_notice(tmp_path: Path) -> None:
+def test_weights_made_with_the_shipped_encoder_carry_the_notice_in_counts_and_cards(
+    tmp_path: Path,
+) -> None:
     shipped_path = weights_path(Path(ENCODER))
     record, tensors = read_record(shipped_path), read_tensors(shipped_path)
-    point = from_record(record.operating)
-    further = replace(record.seen, trained=[*record.seen.trained, ("mine", "1", "1")])
+    point, rows = from_record(record.operating), record.seen.trained
+    further = replace(record.seen, trained=[("mine", "1", "1"), *rows])
+    on_part_of_its_data = replace(record.seen, trained=rows[:-1])
     for name, change, notice in (
         ("calibrated", {"operating": None}, True),
-        ("trained on", {"seen": further}, False),
+        ("trained further", {"seen": further, "origin": {}}, True),
+        ("trained on part of its data", {"seen": on_part_of_its_data}, False),
     ):
         path = tmp_path / f"{name}.safetensors"
         write_tensors(path, tensors, {RECORD: record_text(replace(record, **change))})
@@ -123,6 +128,9 @@ def test_a_count_by_a_calibrated_shipped_encoder_carries_the_notice(tmp_path: Pa
         texts = [str(message) for message in shipped_messages(used, point)]
         assert len(texts) == notice
         assert all(f"compare their views ({name}) were trained on still" in text for text in texts)
+        card = (save_pretrained(path, tmp_path / name) / "README.md").read_text()
+        assert ("Research use only" in card) == notice
+        assert ("asks for permission for commercial use" in card) == notice
 
 
 def test_a_file_of_the_same_name_takes_precedence_over_a_shipped_model(

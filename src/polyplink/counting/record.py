@@ -17,7 +17,7 @@ from polyplink.counting.result import CountedPolyp, CountedProcedure, CountedTra
 from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
-from polyplink.encoders.weights import read_record
+from polyplink.encoders.weights import made_with, read_record
 from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.prepare import Prepared
@@ -278,7 +278,7 @@ class UsedModel:
         kind: "detector" or "encoder".
         name: Name for display.
         sha256: SHA-256 of the file; None for a model without a file.
-        shipped: Whether it is shipped with polyplink, or such an encoder with other links.
+        shipped: Whether it is shipped with polyplink, or an encoder made with a shipped one.
     """
 
     kind: str
@@ -304,18 +304,12 @@ def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
     origin = read_origin(data)
     hashes = {model.sha256 for model in models()}
     digest = file_key(weights)
-    encoder = UsedModel("encoder", name, digest, digest in hashes or _is_shipped_encoder(weights))
+    is_shipped = digest in hashes or made_with(read_record(weights).seen) is not None
+    encoder = UsedModel("encoder", name, digest, is_shipped)
     if origin is None:
         return (encoder,)
     detector = UsedModel("detector", origin.name, origin.sha256, origin.sha256 in hashes)
     return detector, encoder
-
-
-def _is_shipped_encoder(weights: Path) -> bool:
-    """Whether weights are a shipped encoder, calibrated or exported: with exactly its training."""
-    trained = read_record(weights).seen.trained
-    files = [model.path for model in models() if model.kind == "encoder"]
-    return any(read_record(file).seen.trained == trained for file in files if file.is_file())
 
 
 def shipped_messages(used: tuple[UsedModel, ...], point: OperatingPoint) -> list[Message]:

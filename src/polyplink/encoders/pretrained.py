@@ -23,6 +23,7 @@ from polyplink.encoders.weights import (
     HUB_FILE,
     WeightsRecord,
     check_seal,
+    made_with,
     read_record,
     record_text,
     weights_id,
@@ -193,6 +194,7 @@ def model_card(
         f"{prepare.stride} boxes. Normalisation is part of the model: pixels / 255, minus "
         f"{_numbers(encoder.mean)}, divided by {_numbers(encoder.std)}.\n",
         "## Data\n\n" + "\n".join(_data_lines(record)) + "\n",
+        *_shipped_lines(record),
         "## Figures\n\n" + "\n".join(_figure_lines(measured)) + "\n",
         f"Operating point for counting: {operating}.\n",
         f"## Limits\n\n{LIMITS}",
@@ -231,6 +233,18 @@ def _data_lines(record: WeightsRecord) -> list[str]:
     if seen.trained and all("simulated" in row[0] for row in seen.trained):
         lines += ["", "All of it is simulated."]
     return lines
+
+
+def _shipped_lines(record: WeightsRecord) -> list[str]:
+    """The notice of weights that were made with a shipped encoder, and where its data come from."""
+    model = made_with(record.seen)
+    if model is None:
+        return []
+    sources = "\n".join(f"- {line}" for line in model.data)
+    return [
+        f"**Research use only.** Made with {model.name} of polyplink ({model.licence}), which was "
+        f"made from:\n\n{sources}\n"
+    ]
 
 
 def _figure_lines(measured: Sequence[Mapping[str, str]]) -> list[str]:

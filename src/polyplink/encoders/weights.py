@@ -33,7 +33,13 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import torch
 from polyplink.core.text import brief
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
-from polyplink.models.shipped import is_shipped, shipped_model, shipped_names
+from polyplink.models.shipped import (
+    ShippedModel,
+    is_shipped,
+    models,
+    shipped_model,
+    shipped_names,
+)
 from polyplink.tracklets.settings import PrepareSettings
 
 if TYPE_CHECKING:
@@ -386,6 +392,23 @@ def weights_id(path: Path) -> str:
     if path.suffix == ".onnx":
         return content_key("exported", read_config(path.parent)["files"])
     return file_key(path)[:KEY_DIGITS]
+
+
+def made_with(seen: Seen) -> ShippedModel | None:
+    """The shipped encoder that weights were made with, or None.
+
+    Weights that are calibrated, exported, adapted or trained further, and those trained on polyps
+    that the shipped encoder grouped, have seen all that it was trained on.
+
+    Args:
+        seen: The data that the weights have seen.
+    """
+    trained = set(seen.trained)
+    for model in models():
+        is_here = model.kind == "encoder" and model.path.is_file()
+        if is_here and trained.issuperset(read_record(model.path).seen.trained):
+            return model
+    return None
 
 
 def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, dict[str, str]]:
