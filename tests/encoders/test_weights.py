@@ -175,6 +175,17 @@ def test_an_encoder_starts_from_weights_of_the_same_configuration(tmp_path: Path
     assert len(ids["init_from"]) >= 8
 
 
+def test_an_encoder_has_seen_what_its_frame_weights_have_seen(tmp_path: Path) -> None:
+    trained, plain = tmp_path / "trained.safetensors", tmp_path / "plain.safetensors"
+    backbone = save_random(trained, SFE).backbone.state_dict()
+    save_file(backbone, plain)
+    for path, n_trained in ((trained, 1), (plain, 0)):
+        config = replace(TRANSFORMER, frame_weights=path)
+        started = build_started(config).backbone.state_dict()
+        assert all(torch.equal(started[name], value) for name, value in backbone.items())
+        assert len(inherited(config, None)[0].trained) == n_trained
+
+
 def test_an_encoder_without_weights_starts_with_random_values() -> None:
     torch.manual_seed(0)
     plain = build_started(TRANSFORMER).state_dict()

@@ -350,18 +350,23 @@ def read_record(path: Path) -> WeightsRecord:
     """
     if path.suffix == ".onnx":
         return parse_record(json.dumps(read_config(path.parent)["record"]), path.with_name(CONFIG))
+    text = _record_of(path)
+    if text is None:
+        raise PolyplinkError(
+            f"{path} holds no polyplink record", "give weights that `polyplink train` wrote"
+        )
+    return parse_record(text, path)
+
+
+def _record_of(path: Path) -> str | None:
+    """The text of the record in a safetensors file; None if it has none, as files of timm."""
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
+            return (file.metadata() or {}).get(RECORD)
     except (SafetensorError, OSError) as error:
         raise PolyplinkError(
             f"{path} is not safetensors ({first_line(error)})", "train or copy again"
         ) from None
-    if RECORD not in metadata:
-        raise PolyplinkError(
-            f"{path} holds no polyplink record", "give weights that `polyplink train` wrote"
-        )
-    return parse_record(metadata[RECORD], path)
 
 
 def parse_record(text: str, path: Path) -> WeightsRecord:
@@ -412,11 +417,15 @@ def made_with(seen: Seen) -> ShippedModel | None:
 
 
 def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, dict[str, str]]:
-    """Data that an encoder has seen before training, and the id of its initial weights."""
-    source = init_from
-    if source is None and isinstance(config, FoundationConfig):
-        source = config.frame_weights
+    """Data that an encoder has seen before training, and the id of its initial weights.
+
+    Both are empty if it starts from random values, or from a file without a record.
+    """
+    source = init_from or getattr(config, "frame_weights", None)
     if source is None:
         return Seen(), {}
     path = weights_path(source)
-    return read_record(path).seen, {"init_from": weights_id(path)}
+    text = _record_of(path)
+    if text is None:
+        return Seen(), {}
+    return parse_record(text, path).seen, {"init_from": weights_id(path)}
