@@ -26,6 +26,7 @@ from polyplink.cli.command import GROUPS, app, command, sections
 from polyplink.cli.function import as_function
 from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, Result, silent
+from polyplink_lab.cli.study import study
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.cli.mistakes import MISTAKES, SLOW_MISTAKES, assert_all_refused
 from tests.conftest import SampleRun
@@ -167,7 +168,7 @@ def test_interrupts_and_system_errors_are_one_line(
 class Shared(TypedDict, total=False):
     """Options of several verbs."""
 
-    many: Annotated[int | None, Option(min=1, help="A number.")]
+    many: Annotated[int | None, Option(min=1, max=9, help="A number.")]
 
 
 def test_a_command_is_built_from_a_function(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
         """Return the arguments."""
         return {"path": path, "several": several, "kind": kind, **shared}
 
-    function = as_function(verb)
+    function: Any = as_function(verb)
     assert str(inspect.signature(function)) == (
         "(path: str | pathlib.Path, *, several: collections.abc.Sequence[str] = (), "
         "kind: Literal['gt', 'det'] = 'gt', many: int | None = None) -> dict[str, typing.Any]"
@@ -233,10 +234,12 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
     for wrong, message in (
         ({"kind": "dt"}, "no kind 'dt'; did you mean det?"),
         ({"many": 0}, "many is 0; give 1 or more"),
+        ({"many": 10}, "many is 10; give 9 or less"),
     ):
         with pytest.raises(PolyplinkError, match=re.escape(message)):
             function("x", **wrong)
-    assert "typer" not in str(inspect.signature(polyplink_count))
+    for offered in (polyplink_count, study):
+        assert "typer" not in str(inspect.signature(offered))
 
 
 RUN_ALL = """

@@ -4,18 +4,33 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from typer.models import ArgumentInfo, OptionInfo
 
 from polyplink.core.errors import PolyplinkError, find_named
 
 Verb = Callable[..., Any]  # returns a `Result`, or an object with its methods and fields
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def parameters_of(verb: Verb) -> Iterator[inspect.Parameter]:
-    """Parameters of a verb; a typed dictionary of options becomes one parameter for each field."""
-    for parameter in inspect.signature(verb).parameters.values():
+    """Parameters of a verb as it was defined, with their annotations for the command line.
+
+    A typed dictionary of options becomes one parameter for each field.
+    """
+    for parameter in inspect.signature(inspect.unwrap(verb)).parameters.values():
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             yield parameter
             continue
@@ -30,8 +45,8 @@ def members_of(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def as_function(verb: Verb) -> Verb:
-    """Wrap a verb for Python callers: choices and least values are checked as in a command.
+def as_function(verb: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a verb for Python callers: choices and ranges are checked as in a command.
 
     The signature has the plain types of the parameters and every option by name, so that `help`
     can be read and an unknown option is a TypeError. One text where several may be given is a
@@ -42,7 +57,7 @@ def as_function(verb: Verb) -> Verb:
 
     Returns:
         The function. It raises PolyplinkError for a value that is not among those of a Literal, or
-        is below the least one.
+        is outside the range of its option.
     """
     declared = list(parameters_of(verb))
     plain = [
@@ -78,7 +93,10 @@ def _checked(name: str, value: Any, annotation: Any) -> Any:
         elif get_origin(member) is Sequence and isinstance(value, str) and str not in kinds:
             return (value,)
     for detail in details:
-        least = detail.min if isinstance(detail, OptionInfo | ArgumentInfo) else None
-        if least is not None and isinstance(value, int | float) and not value >= least:
-            raise PolyplinkError(f"{name} is {value}", f"give {least:g} or more")
+        if isinstance(detail, OptionInfo | ArgumentInfo) and isinstance(value, int | float):
+            low, high = detail.min, detail.max
+            if low is not None and not value >= low:
+                raise PolyplinkError(f"{name} is {value}", f"give {low:g} or more")
+            if high is not None and not value <= high:
+                raise PolyplinkError(f"{name} is {value}", f"give {high:g} or less")
     return value

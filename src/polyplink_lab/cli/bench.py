@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
+from polyplink.cli.function import as_function
 from polyplink.cli.options import StrPath, names_of
 from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
@@ -75,6 +76,7 @@ class Benched:
             echo(complaint, err=True)
 
 
+@as_function
 def bench(
     names: Annotated[
         Sequence[str],

@@ -11,6 +11,7 @@ from typer import Argument, Option, echo
 
 from polyplink import Evaluated, count, evaluate_weights, import_data, run, train
 from polyplink.cli import options
+from polyplink.cli.function import as_function
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import inform
 from polyplink.core.artefacts import content_key, read_json, write_json
@@ -27,6 +28,7 @@ FIRST_SETS = ("optim.epochs=2", "validation.every=2")  # of its recipe
 _MARK = "demo.json"  # identifies the demo in a folder
 
 
+@as_function
 def demo(
     out: Annotated[StrPath, Argument(help="Folder to write.")] = "demo-out",
     *,
@@ -61,7 +63,6 @@ def demo(
 
     out, preset = Path(out), preset or tiny()
     recipe = override(ntssl_demo(), sets)
-    PolyplinkError.unless(seed >= 0, f"--seed {seed} is below 0", "give 0 or more")
     key, mark = content_key("demo", preset, seed, recipe), out / _MARK
     if not mark.is_file() or read_json(mark).get("key") != key:
         new = not out.exists() or (out.is_dir() and not any(out.iterdir()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from polyplink.cli import options
+from polyplink.cli.function import as_function
 from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import check_given, inform, named_files
 from polyplink.core.errors import PolyplinkError, find_named
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from polyplink_lab.reproduce.reproduction_plan import Step
 
 
+@as_function
 def reproduce(
     table: Annotated[
         str,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli import options
+from polyplink.cli.function import as_function
 from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import inform
 from polyplink.core.errors import PolyplinkError, find_named
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from polyplink_lab.simulate.tolerance_checks import Row
 
 
+@as_function
 def simulate(
     out: Annotated[
         StrPath | None,
@@ -94,7 +96,7 @@ def simulate(
         chosen = find_named("way to write", write, presets.WRITINGS)(chosen)
     device = device or "cpu"
     presets.SimulationSettings.of(chosen, seed, device).check(out)
-    if workers > 1 and seed >= 0:
+    if workers > 1:
         start_server(HEAVY)  # in parallel with the imports of this process
     from polyplink_lab.simulate import data_set
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli import options
+from polyplink.cli.function import as_function
 from polyplink.cli.verb import UNMEASURED, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
@@ -70,6 +71,7 @@ class Studied(Facts):
 Measured = dict[str, dict[int, "dict[str, Resampled]"]]  # by recipe, seed and figure
 
 
+@as_function
 def study(
     recipes: Annotated[Sequence[str], Argument(help=f"{options.RECIPE} Compared with the first.")],
     data: options.Data,
