@@ -122,9 +122,9 @@ def test_weights_made_with_the_shipped_encoder_carry_the_notice_in_counts_and_ca
         ("trained further", {"seen": further, "origin": {}}, True),
         ("trained on part of its data", {"seen": on_part_of_its_data}, False),
     ):
-        path = tmp_path / f"{name}.safetensors"
-        write_tensors(path, tensors, {RECORD: record_text(replace(record, **change))})
-        used = used_models(path, name, tmp_path)
+        path, changed = tmp_path / f"{name}.safetensors", replace(record, **change)
+        write_tensors(path, tensors, {RECORD: record_text(changed)})
+        used = used_models(path, name, changed, tmp_path)
         texts = [str(message) for message in shipped_messages(used, point)]
         assert len(texts) == notice
         assert all(f"compare their views ({name}) were trained on still" in text for text in texts)

@@ -17,7 +17,7 @@ from polyplink.counting.result import CountedPolyp, CountedProcedure, CountedTra
 from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
-from polyplink.encoders.weights import made_with, read_record
+from polyplink.encoders.weights import WeightsRecord, made_with
 from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.prepare import Prepared
@@ -293,18 +293,21 @@ class UsedModel:
         return Message(f"model.{self.kind}", {"name": f"{self.name}{digest}"})
 
 
-def used_models(weights: Path, name: str, data: Path) -> tuple[UsedModel, ...]:
+def used_models(
+    weights: Path, name: str, record: WeightsRecord, data: Path
+) -> tuple[UsedModel, ...]:
     """The models that a count was made with: the detector, if one is recorded, and the encoder.
 
     Args:
         weights: The weights file.
         name: Name of the encoder.
+        record: The record of the weights.
         data: The data folder of the boxes.
     """
     origin = read_origin(data)
     hashes = {model.sha256 for model in models()}
     digest = file_key(weights)
-    is_shipped = digest in hashes or made_with(read_record(weights).seen) is not None
+    is_shipped = digest in hashes or made_with(record.seen) is not None
     encoder = UsedModel("encoder", name, digest, is_shipped)
     if origin is None:
         return (encoder,)

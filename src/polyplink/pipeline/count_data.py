@@ -323,10 +323,10 @@ def _recorded(
     warnings: Sequence[str | Message],
 ) -> tuple[Count, list[Message]]:
     """The record of a count, and notes for its report."""
-    encoded = part.encoded
-    prepared = part.encoded.prepared
+    encoded, prepared, encoder = part.encoded, part.encoded.prepared, part.encoded.first
+    assert encoder.record is not None
     file = weights_path(weights)
-    used = used_models(file, encoded.first.name, encoded.folder)
+    used = used_models(file, encoder.name, encoder.record, encoded.folder)
     lost = lost_boxes(prepared)
     part_messages, notes = count_messages(part, lost)
     messages = [
@@ -344,7 +344,7 @@ def _recorded(
     if part.cover.has_intervals and not all(procedure.polyps for procedure in procedures):
         notes.append(Message("notes.zero"))
     count = Count(
-        weights=encoded.first.key,
+        weights=encoder.key,
         crops=prepared.key,
         tracklets=prepared.settings,
         operating_point=plain_point(part.point),

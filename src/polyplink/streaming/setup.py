@@ -85,7 +85,8 @@ def lasting_messages(
         point: The operating point.
         out: The output folder, which holds the origin of the boxes.
     """
-    used = used_models(weights_path(weights), encoder.name, out / LIVE)
+    assert encoder.record is not None
+    used = used_models(weights_path(weights), encoder.name, encoder.record, out / LIVE)
     rate = rate_messages([] if source.rate_known else [source.name])
     rate += drift_messages([source.recording] if source.recording else [])
     return [*cover.warnings(point), *shipped_messages(used, point), *rate]
