@@ -34,6 +34,8 @@ def test_a_count_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None
         assert text.count(warning.replace("`", "")) == 1
     further = replace(result, warnings=[*result.warnings, "<further>"])._repr_html_()
     assert further == f"<p><b>warning:</b> &lt;further&gt;</p>\n{html}"
+    german = replace(result.value, page=replace(result.value.page, language="de"))
+    assert replace(result, value=german)._repr_html_() == german._repr_html_()  # no English above
     for part in ("<script", "\nbody {", ":root"):  # they would affect the notebook
         assert part not in html
     assert pl.read_csv(tmp_path / "<count>" / "counts.csv").equals(result.value.counts)

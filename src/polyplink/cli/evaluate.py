@@ -75,6 +75,11 @@ class Evaluated:
 
         return by_procedure(self.evaluation)
 
+    @property
+    def shown_warnings(self) -> list[str]:
+        """The warnings that a notebook shows with the figures, in English."""
+        return list(map(str, self.page.warnings))
+
     def _repr_html_(self) -> str:
         from polyplink.report.page import render_fragment
 
@@ -420,7 +425,7 @@ def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
     apart = difference_tables(table, {name: minus_clusterer[name] for name in names})
     first = replace(table, metrics=tuple(table.first_metrics))
     printed = [comparison_table(first), *apart, *lines]
-    warnings = [*map(str, evaluated.page.warnings)]
+    warnings = [*evaluated.shown_warnings]
     if not table.measured:
         warnings.append(UNMEASURED)
     code = int(not table.measured)

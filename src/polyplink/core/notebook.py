@@ -2,11 +2,10 @@
 
 import base64
 import importlib
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import fields
-from html import escape, unescape
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +55,17 @@ def _bar(stage: str, done: int, total: int) -> str:
 def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> str:
     """A result as HTML for a notebook: warnings, then the value's HTML or the printed items.
 
-    Warnings that the value's HTML contains are not repeated.
-
     Args:
-        value: Value of the result.
+        value: Value of the result. Warnings among its `shown_warnings` are in its HTML, in the
+            language of its page, and are not repeated.
         printed: Texts and rich tables that the command line prints.
         warnings: One sentence each.
     """
     render = None if isinstance(value, Facts) else getattr(value, "_repr_html_", None)
     parts = [render()] if render is not None else [_printed(item) for item in printed]
-    said = unescape(re.sub(r"<[^>]*>", "", parts[0])) if render is not None else ""
-    further = [text for text in map(visible, warnings) if text.replace("`", "") not in said]
-    return "\n".join([*(f"<p><b>warning:</b> {escape(text)}</p>" for text in further), *parts])
+    shown = getattr(value, "shown_warnings", ())
+    further = [escape(visible(text)) for text in warnings if text not in shown]
+    return "\n".join([*(f"<p><b>warning:</b> {text}</p>" for text in further), *parts])
 
 
 def _printed(item: Any) -> str:

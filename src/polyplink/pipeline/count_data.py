@@ -115,6 +115,11 @@ class Counted:
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
+    @property
+    def shown_warnings(self) -> list[str]:
+        """The warnings that a notebook shows with the counts, in English."""
+        return list(map(str, self.page.warnings))
+
     def _repr_html_(self) -> str:
         return render_fragment(self.page)
 
