@@ -26,6 +26,11 @@ export function h(tag, attributes = {}, ...children) {
 export const withCode = (text) =>
   text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 
+/** A list of warnings; nothing without any. */
+export const warningList = (label, lines) =>
+  lines.length > 0 && h("ul", { class: "warn", role: "note", "aria-label": label },
+    lines.map((line) => h("li", {}, withCode(line))));
+
 const made = new Map();
 
 /** A part of the page: built anew only where `parts`, what it is made of, have changed. */

@@ -1,6 +1,6 @@
 // The page of a running procedure: shows each state as it comes, and nothing of its own.
 
-import { h, show, withCode } from "./dom.js";
+import { h, show, warningList, withCode } from "./dom.js";
 import { clock, count, interval, loadWords, number, share, t } from "./words.js";
 
 /** A picture that its caption describes. */
@@ -72,10 +72,7 @@ const finished = ({ review, report, folder }) =>
 
 function render(state) {
   const lines = (of) => of[document.documentElement.lang] ?? of.en;
-  const warned = lines(state.warnings);
-  show(document.getElementById("notice"), warned.length > 0 && h(
-    "ul", { class: "warn", role: "note", "aria-label": t("warnings") },
-    warned.map((line) => h("li", {}, withCode(line)))));
+  show(document.getElementById("notice"), warningList(t("warnings"), lines(state.warnings)));
   const shown = state.finished ?? state;
   show(
     document.getElementById("main"),

@@ -1,6 +1,6 @@
 // What is shown, as functions of the state: the list of procedures, a procedure and its parts.
 
-import { h, reused, withCode } from "./dom.js";
+import { h, reused, warningList, withCode } from "./dom.js";
 import { LANGUAGES, clock, count, interval, lasting, moment, number, share, spoken, t }
   from "./words.js";
 
@@ -167,16 +167,9 @@ export function nextOpen(overview, index) {
   return open.find((one) => index === null || one.index > index) ?? open[0];
 }
 
-/** The warnings of a count, in the language of the page. */
-export const warnings = (of) => {
-  const lines = of?.warnings?.[spoken()] ?? [];
-  return lines.length > 0 && h("ul", { class: "warn", role: "note", "aria-label": t("warnings") },
-    lines.map((line) => h("li", {}, withCode(line))));
-};
-
 /** What the 90 % intervals were calibrated on; nothing where none is given. */
-export const basis = (of) =>
-  (of?.basis?.[spoken()] ?? []).map((line) => h("p", { class: "soft" }, withCode(line)));
+const basis = (overview) =>
+  overview.basis[spoken()].map((line) => h("p", { class: "soft" }, withCode(line)));
 
 /** What is said where no question is open: more only where that is known to mean something. */
 function nothingOpen(state, key) {
@@ -196,7 +189,7 @@ export const notice = (state) => [
   state.gone && h("p", { class: "warn", role: "alert" }, t("gone")),
   state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
   outdated(state.overview),
-  warnings(state.overview),
+  warningList(t("warnings"), state.overview?.warnings[spoken()] ?? []),
 ];
 
 /** That reviews are not used because a new count has other views. */
