@@ -153,7 +153,10 @@ class Texts:
         """An elapsed time with its unit."""
         if seconds < 0.1:
             return f"{self.number(seconds * 1000, 1)} ms"
-        return f"{self.number(seconds, 1)} s" if seconds < 120 else f"{clock(seconds)} min"
+        if seconds < 120:
+            return f"{self.number(seconds, 1)} s"
+        text = clock(seconds)
+        return f"{text} {'h' if text.count(':') == 2 else 'min'}"
 
     def count(self, polyps: int, interval: tuple[int, int] | None) -> str:
         """A count with its interval, as "5 (4 to 6)"; "5" if the interval is a single number."""
