@@ -56,6 +56,8 @@ def test_check_adds_nullable_columns_casts_and_drops_unknown_columns() -> None:
         (_detections(y=[1.0, float("nan")]), "column y, row 1: nan is not finite; leave the row"),
         (_detections(score=[0.5, float("inf")]), "column score, row 1: inf is not finite"),
         (_detections(frame=[0.5, 1]), "column frame, row 0: 0.5 is not a valid value"),
+        (_detections(w=[5, 0]), "column w, row 1: 0 is too small; write width, pixels, above 0"),
+        (_detections(h=[-1, 5]), "column h, row 0: -1 is too small; write height, pixels, above 0"),
         (_detections(frame=[[1], [2]]), "column frame holds List"),
         (_detections(x=[{"a": 1}, {"a": 2}]), "column x holds Struct"),
         (_detections(x=[date(2026, 1, 1), None]), "column x holds Date"),
@@ -76,10 +78,18 @@ def test_check_names_column_row_and_fix(frame: pl.DataFrame, message: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("column", "value"), [("fps", 0), ("fps", -25), ("n_frames", -1), ("width", 0), ("height", -48)]
+)
+def test_impossible_facts_of_a_procedure_are_refused(column: str, value: int) -> None:
+    message = f"table procedures: column {column}, row 0: {value}(.0)? is too small; write fr"
+    with pytest.raises(PolyplinkError, match=message):
+        data_set([], [], [procedure_row("a", **{column: value})])
+    assert data_set([], [], [procedure_row("a", 0, fps=None)]).procedures.height == 1
+
+
+@pytest.mark.parametrize(
     ("detections", "procedures", "message"),
     [
-        (_detections(w=[5, 0]), ["a"], "row 1: a box of no area"),
-        (_detections(h=[-1, 5]), ["a"], "row 0: a box of no area"),
         (_detections(), ["a", "b", "b"], "procedure_id 'b' occurs twice; give every row"),
         (_detections(), ["b"], "column procedure_id, row 0: 'a' is not in the table procedures"),
     ],

@@ -39,11 +39,19 @@ from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a schema: its type, whether null is allowed, and its meaning."""
+    """One column of a schema.
+
+    Attributes:
+        dtype: Its type.
+        nullable: Whether null is allowed.
+        meaning: What a value is, for messages and the documentation.
+        above: A number that every value must exceed; None if there is no such limit.
+    """
 
     dtype: pl.DataType
     nullable: bool
     meaning: str
+    above: int | None = None
 
 
 Schema = Mapping[str, Column]
@@ -62,8 +70,8 @@ DETECTIONS: Schema = {
     "frame": Column(_COUNT, False, "frame number, from 0"),
     "x": Column(_REAL, False, "left edge, pixels"),
     "y": Column(_REAL, False, "top edge, pixels"),
-    "w": Column(_REAL, False, "width, pixels, above 0"),
-    "h": Column(_REAL, False, "height, pixels, above 0"),
+    "w": Column(_REAL, False, "width, pixels, above 0", above=0),
+    "h": Column(_REAL, False, "height, pixels, above 0", above=0),
     "score": Column(_REAL, True, "detector's score in [0, 1]; null for annotated boxes"),
     "polyp_id": Column(_TEXT, True, "id of the polyp; null if unknown"),
     "image": Column(_TEXT, True, "image file, relative to the procedure's source; null: none"),
@@ -72,10 +80,10 @@ PROCEDURES: Schema = {
     "procedure_id": Column(_TEXT, False, "name of the procedure, unique"),
     "dataset": Column(_TEXT, False, "name of the data set it was released in"),
     "patient": Column(_TEXT, False, "the patient, or any group that splits must not divide"),
-    "n_frames": Column(_COUNT, False, "frames in the procedure"),
-    "fps": Column(_REAL, True, "frames per second"),
-    "width": Column(_COUNT, False, "frame width, pixels"),
-    "height": Column(_COUNT, False, "frame height, pixels"),
+    "n_frames": Column(_COUNT, False, "frames in the procedure", above=-1),
+    "fps": Column(_REAL, True, "frames per second, above 0", above=0),
+    "width": Column(_COUNT, False, "frame width, pixels, above 0", above=0),
+    "height": Column(_COUNT, False, "frame height, pixels, above 0", above=0),
     "source": Column(_TEXT, False, "folder that image paths are relative to"),
     "age": Column(_COUNT, True, "patient's age, years"),
     "sex": Column(_TEXT, True, "patient's sex, in the data set's terms"),
@@ -108,6 +116,35 @@ class _CellRule(NamedTuple):
     broken: pl.Expr
     problem: str
     hint: str
+
+
+def _cell_rules(name: str, column: Column, dtype: pl.DataType) -> Iterator[_CellRule]:
+    """The rules for the values of a column that a table holds as `dtype`."""
+    raw, value = pl.col(name), pl.col(name).cast(column.dtype, strict=False)
+    write = f"write {column.meaning}"
+    if dtype != column.dtype:
+        lost = value.is_null() & raw.is_not_null()
+        if dtype.is_float() and column.dtype.is_integer():
+            lost = lost | (value.cast(pl.Float64) != raw.cast(pl.Float64)).fill_null(False)
+        yield _CellRule(name, lost, "{value!r} is not a valid value", write)
+    if column.above is not None:
+        yield _CellRule(name, value <= column.above, "{value} is too small", write)
+    if not column.nullable:
+        hint = f"fill it ({column.meaning}) or leave the row out"
+        yield _CellRule(name, value.is_null(), "no value", hint)
+    if column.dtype == _REAL:
+        hint = "leave the row out, or write null if null is allowed"
+        yield _CellRule(name, ~value.is_finite(), "{value} is not finite", hint)
+    if name == "date":
+        wrong = value.is_not_null() & ~is_date(value)
+        yield _CellRule(name, wrong, "{value!r} is not a date", write)
+    if name in LONGEST:
+        hint = f"write 1 to {LONGEST[name]} characters without control characters"
+        names = value.unique(maintain_order=True)  # far fewer than rows
+        fits = names.str.len_chars().is_between(1, LONGEST[name])
+        bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
+        bad = value.is_in(bad_names.implode())
+        yield _CellRule(name, bad, "{value!r} is not a valid name", hint)
 
 
 def _refuse_first(table: str, bad: pl.Series, values: pl.Series, problem: str, hint: str) -> None:
@@ -147,35 +184,13 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
                 raise PolyplinkError(f"table {table}: column {name} is missing", hint)
             cast.append(pl.lit(None, dtype=column.dtype).alias(name))
             continue
-        dtype, write = frame.schema[name], f"write {column.meaning}"
+        dtype = frame.schema[name]
         is_text = dtype in (pl.Null, pl.String, pl.Categorical, pl.Enum)
         if not is_text and not (dtype.is_numeric() and column.dtype.is_numeric()):
-            raise PolyplinkError(f"table {table}: column {name} holds {dtype}", write)
-
-        # Values that must not occur in it.
-        raw, value = pl.col(name), pl.col(name).cast(column.dtype, strict=False)
-        cast.append(value)
-        if dtype != column.dtype:
-            lost = value.is_null() & raw.is_not_null()
-            if dtype.is_float() and column.dtype.is_integer():
-                lost = lost | (value.cast(pl.Float64) != raw.cast(pl.Float64)).fill_null(False)
-            rules.append(_CellRule(name, lost, "{value!r} is not a valid value", write))
-        if not column.nullable:
-            fill = f"fill it ({column.meaning}) or leave the row out"
-            rules.append(_CellRule(name, value.is_null(), "no value", fill))
-        if column.dtype == _REAL:
-            hint = "leave the row out, or write null if null is allowed"
-            rules.append(_CellRule(name, ~value.is_finite(), "{value} is not finite", hint))
-        if name == "date":
-            wrong = value.is_not_null() & ~is_date(value)
-            rules.append(_CellRule(name, wrong, "{value!r} is not a date", write))
-        if name in LONGEST:
-            hint = f"write 1 to {LONGEST[name]} characters without control characters"
-            names = value.unique(maintain_order=True)  # far fewer than rows
-            fits = names.str.len_chars().is_between(1, LONGEST[name])
-            bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
-            bad = value.is_in(bad_names.implode())
-            rules.append(_CellRule(name, bad, "{value!r} is not a valid name", hint))
+            problem = f"table {table}: column {name} holds {dtype}"
+            raise PolyplinkError(problem, f"write {column.meaning}")
+        cast.append(pl.col(name).cast(column.dtype, strict=False))
+        rules += _cell_rules(name, column, dtype)
 
     # One query for the first bad row of each rule.
     firsts = [rule.broken.arg_true().first().alias(str(k)) for k, rule in enumerate(rules)]
@@ -261,8 +276,8 @@ class DataSet:
         """Check three tables and join them to a data set.
 
         Raises:
-            PolyplinkError: If a table breaks its schema, a box has no area, a name occurs twice,
-                or a row refers to a procedure that is not in the table of procedures.
+            PolyplinkError: If a table breaks its schema, a name occurs twice, or a row refers to a
+                procedure that is not in the table of procedures.
         """
         # Each table alone.
         detections = check(detections, DETECTIONS, "detections").sort(
@@ -270,9 +285,6 @@ class DataSet:
         )
         procedures = check(procedures, PROCEDURES, "procedures")
         polyps = check(polyps, POLYPS, "polyps")
-        flat = (detections["w"] <= 0) | (detections["h"] <= 0)
-        problem = "row {row}: a box of no area"
-        _refuse_first("detections", flat, detections["w"], problem, "leave it out")
         for table, names in (
             ("procedures", procedures["procedure_id"]),
             ("polyps", polyps["polyp_id"]),
