@@ -161,7 +161,7 @@ def _set_and_encoder() -> tuple[DataSet, Encoder]:
 
 
 def _checkpoint(folder: Path, _: Done) -> None:
-    load_checkpoint(_only(folder), {"encoder": _set_and_encoder()[1]})
+    load_checkpoint(_only(folder), _set_and_encoder()[1])
 
 
 def _detector(folder: Path, _: Done) -> None:
@@ -298,7 +298,7 @@ def write_all(root: Path) -> None:
         torch.save({"state_dict": state}, path, _use_new_zipfile_serialization=zipped)
     encoder = random_encoder(SFE)
     optimizer = torch.optim.AdamW(encoder.parameters())
-    save_checkpoint(root / "checkpoint" / "a.safetensors", {"encoder": encoder}, optimizer, {})
+    save_checkpoint(root / "checkpoint" / "a.safetensors", encoder, optimizer, {})
     (root / "detector").mkdir()
     write_model(root / "detector" / "a.onnx", outputs_of("yolov8"), [1, 3, 64, 64])
     ids = [f"t{k}" for k in range(12)]

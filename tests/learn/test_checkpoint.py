@@ -24,10 +24,10 @@ def train_briefly(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
 def test_a_checkpoint_restores_model_optimizer_and_state(tmp_path: Path) -> None:
     model, optimizer = train_briefly(0)
     path = tmp_path / "c.safetensors"
-    save_checkpoint(path, {"net": model}, optimizer, {"history": [{"loss": 1.5}], "recipe": "r"})
+    save_checkpoint(path, model, optimizer, {"history": [{"loss": 1.5}], "recipe": "r"})
     other, other_optimizer = train_briefly(1)
-    load_checkpoint(path, {"net": other}, other_optimizer)
-    assert read_state(path) == {"history": [{"loss": 1.5}], "recipe": "r"}
+    loaded = load_checkpoint(path, other, other_optimizer)
+    assert loaded == read_state(path) == {"history": [{"loss": 1.5}], "recipe": "r"}
     for key, value in model.state_dict().items():
         assert torch.equal(other.state_dict()[key], value)
     # One more step gives the same from both.
@@ -51,9 +51,9 @@ def test_moments_are_restored_in_the_memory_format_of_their_parameters(tmp_path:
         return model, optimizer
 
     model, optimizer = train_convolution()
-    save_checkpoint(tmp_path / "c.safetensors", {"net": model}, optimizer, {})
+    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, {})
     other, other_optimizer = train_convolution()
-    load_checkpoint(tmp_path / "c.safetensors", {"net": other}, other_optimizer)
+    load_checkpoint(tmp_path / "c.safetensors", other, other_optimizer)
     pairs = zip(model.parameters(), other.parameters(), strict=True)
     for original, reloaded in pairs:
         loaded, saved = other_optimizer.state[reloaded], optimizer.state[original]
@@ -65,9 +65,9 @@ def test_moments_are_restored_in_the_memory_format_of_their_parameters(tmp_path:
 def test_other_files_are_refused_as_checkpoints(tmp_path: Path) -> None:
     model, optimizer = train_briefly(0)
     path = tmp_path / "c.safetensors"
-    save_checkpoint(path, {"net": model}, optimizer, {})
+    save_checkpoint(path, model, optimizer, {})
     with pytest.raises(PolyplinkError, match="weights of another encoder"):
-        load_checkpoint(path, {"net": nn.Linear(3, 4)})
+        load_checkpoint(path, nn.Linear(3, 4))
     with pytest.raises(PolyplinkError, match="no checkpoint"):
         read_state(tmp_path / "none.safetensors")
     save_file({"x": torch.zeros(1)}, tmp_path / "plain.safetensors")

@@ -52,14 +52,16 @@ def gradients(fabric: Devices, prepared: Prepared) -> list[dict[str, torch.Tenso
     data = FragmentSet(prepared, prepared.procedures, 4, fabric.device)
     drawn = model.config.bags.draw(data, 0.5, 5, rng_of(0))
     batch = list(batches(drawn.bags, 5, fabric.device))[1]
-    model.mode(training=True)
+    model.module.train()
     for loss in LOSSES:
         model.optimizer.zero_grad()
         value = loss(model.views(data, drawn, batch))
         fabric.backward(value)
-        parameters = [(n, p) for m in model.modules.values() for n, p in m.named_parameters()]
+        parameters = model.module.named_parameters()
         parameter_gradients = {
-            f"{i} {n}": p.grad.clone() for i, (n, p) in enumerate(parameters) if p.grad is not None
+            name: parameter.grad.clone()
+            for name, parameter in parameters
+            if parameter.grad is not None
         }
         values_and_gradients.append({"value": value.detach()} | parameter_gradients)
     buffers = {n: b.clone() for n, b in model.encoder.named_buffers() if "running" in n}

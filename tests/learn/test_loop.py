@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.build import build_encoder
@@ -304,12 +305,11 @@ class RandomModel:
     config = ntssl()
 
     def __init__(self) -> None:
+        self.module = nn.Identity()
         self.batches: list[tuple[torch.Tensor, list[int]]] = []
 
-    def mode(self, *, training: bool) -> None:
-        assert not training
-
     def views(self, data: FragmentSet, drawn: EpochBags, batch: Batch) -> Views:
+        assert not self.module.training
         z, zeros = torch.randn(len(batch.bag), 8, dtype=torch.float64), torch.zeros(len(batch.bag))
         self.batches.append((z, batch.bag.tolist()))
         return Views(z, torch.randn(2 * len(z), 8), batch.bag, batch.anchor, *3 * (zeros,))

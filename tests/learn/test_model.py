@@ -52,9 +52,7 @@ def with_frozen_statistics(model: Model) -> Model:
 
 
 def gradients(model: Model) -> list[torch.Tensor]:
-    return [
-        p.grad.clone() for m in model.modules.values() for p in m.parameters() if p.grad is not None
-    ]
+    return [p.grad.clone() for p in model.module.parameters() if p.grad is not None]
 
 
 def test_accumulated_gradients_are_the_mean_over_batches(data: FragmentSet) -> None:

@@ -14,11 +14,12 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.weights import check_state, write_tensors
 
 _STATE = "state"
+_OPTIMIZER = "optimizer."  # prefix of the names of its tensors
 
 
 def save_checkpoint(
     path: Path,
-    modules: Mapping[str, nn.Module],
+    module: nn.Module,
     optimizer: torch.optim.Optimizer,
     state: Mapping[str, Any],
 ) -> None:
@@ -26,17 +27,14 @@ def save_checkpoint(
 
     Args:
         path: The file.
-        modules: By name; their tensors are stored as "name.tensor".
+        module: What is trained.
         optimizer: AdamW; its moments are stored, its settings come from the recipe.
         state: JSON-able values: epochs done, history, the recipe.
     """
-    tensors = {}
-    for name, module in modules.items():
-        for key, value in module.state_dict().items():
-            tensors[f"{name}.{key}"] = value
+    tensors = dict(module.state_dict())
     for index, values in optimizer.state_dict()["state"].items():
         for name, value in values.items():  # "step", "exp_avg", "exp_avg_sq"
-            tensors[f"optimizer.{index}.{name}"] = value
+            tensors[f"{_OPTIMIZER}{index}.{name}"] = value
     write_tensors(path, tensors, {_STATE: json.dumps(to_plain(state))})
 
 
@@ -60,34 +58,34 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def load_checkpoint(
-    path: Path,
-    modules: Mapping[str, nn.Module],
-    optimizer: torch.optim.Optimizer | None = None,
-) -> None:
-    """Load the tensors of a checkpoint, strictly, into modules and optionally an optimiser.
+    path: Path, module: nn.Module, optimizer: torch.optim.Optimizer | None = None
+) -> dict[str, Any]:
+    """Load the tensors of a checkpoint, strictly, into a module and optionally an optimiser.
+
+    Returns:
+        Its JSON values, see `read_state`.
 
     Raises:
         PolyplinkError: If the file is missing, is not a checkpoint or is one of another encoder.
     """
-    read_state(path)  # raises if it is missing or is not a checkpoint
+    values = read_state(path)
     with safe_open(path, framework="pt") as file:
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    for name, module in modules.items():
-        prefix = f"{name}."
-        state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        check_state(path, state, module.state_dict())
-        module.load_state_dict(state)
+        stored = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    tensors = {name: value for name, value in stored.items() if not name.startswith(_OPTIMIZER)}
+    check_state(path, tensors, module.state_dict())
+    module.load_state_dict(tensors)
     if optimizer is None:
-        return
+        return values
     moments: dict[int, dict[str, torch.Tensor]] = {}
-    for key, value in tensors.items():
-        if key.startswith("optimizer."):
+    for key, value in stored.items():
+        if key.startswith(_OPTIMIZER):
             _, index, name = key.split(".")
             moments.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict(
         {"state": moments, "param_groups": optimizer.state_dict()["param_groups"]}
     )
     _lay_out_as_parameters(optimizer)
+    return values
 
 
 def _lay_out_as_parameters(optimizer: torch.optim.Optimizer) -> None:

@@ -85,7 +85,7 @@ def validate(model: Model, data: FragmentSet) -> Row:
     `loss_bags` is the loss on bags drawn as in training; NaN if there are fewer than two.
     """
     config, size = model.config, _validation_size(model.config)
-    model.mode(training=False)
+    model.module.eval()
     loss = config.loss if config.validation.loss == "training" else TRACKLET_LOSS
     drawn = validation_bags(config, data)
 
@@ -198,7 +198,7 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
     )
 
     # A step for each group of batches.
-    model.mode(training=True)
+    model.module.train()
     all_batches = list(batches(drawn.bags, size, data.device))
     losses: list[float] = []
     for start in range(0, len(all_batches), config.optim.accumulate):
@@ -262,7 +262,7 @@ def _resumed_history(
         f"{folder} holds a run of {len(history)} epochs, and optim.epochs is {config.optim.epochs}",
         "give as many or more with --set optim.epochs=N",
     )
-    load_checkpoint(folder / LAST, model.modules, model.optimizer)
+    load_checkpoint(folder / LAST, model.module, model.optimizer)
     return history
 
 
@@ -354,8 +354,7 @@ def fit(
     has_unused = config.encoder.kind not in ("transformer", "sfe", "mve")
     with processes(devices, device, _run_as_follower, settings, has_unused=has_unused) as fabric:
         model, history = _run_epochs(fabric, *settings, progress=progress)
-    load_checkpoint(folder / BEST, model.modules)
-    chosen = read_state(folder / BEST)["history"][-1]
+    chosen = load_checkpoint(folder / BEST, model.module)["history"][-1]
     return Fitted(merge_adapters(model.as_used()).eval(), history, chosen, train, held)
 
 
@@ -371,4 +370,4 @@ def _record_epoch(model: Model, folder: Path, key: str, history: list[Row], row:
     state = {"recipe": model.config, "data": key, "history": history}
     _write_history(folder / "history.csv", history)
     for name in (BEST, LAST) if best else (LAST,):  # LAST last: it is complete only with the others
-        save_checkpoint(folder / name, model.modules, model.optimizer, state)
+        save_checkpoint(folder / name, model.module, model.optimizer, state)

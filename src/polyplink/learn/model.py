@@ -73,6 +73,10 @@ class Model:
     Attributes:
         config: The recipe.
         fabric: The devices it is trained on.
+        encoder: The encoder.
+        module: Encoder and projector, whose tensors a checkpoint holds.
+        network: The module, with gradients averaged over the processes of a training.
+        optimizer: The optimiser of both.
         exact: Whether to compute in float32 regardless of the recipe, for comparisons. False
             initially.
     """
@@ -94,20 +98,12 @@ class Model:
                 if config.raw_training and isinstance(part, Encoder):
                     self._scales.append((part, part.mean.clone(), part.std.clone()))
                     part.keep_pixel_scale((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-            self.projector = build_projector(self.encoder)
-            self.modules: dict[str, nn.Module] = {
-                "encoder": self.encoder,
-                "projector": self.projector,
-            }
-            for module in self.modules.values():
-                place(module, device)
-            network = _Network(self.encoder, self.projector)
+            self.module = place(_Network(self.encoder, build_projector(self.encoder)), device)
             if self.fabric.world_size > 1:
-                share_statistics(network, device.type)
-            self.network = self.fabric.setup_module(network, move_to_device=False)
-        parameters = [*self.encoder.parameters(), *self.projector.parameters()]
+                share_statistics(self.module, device.type)
+            self.network = self.fabric.setup_module(self.module, move_to_device=False)
         self.optimizer = _OPTIMIZERS[config.optim.method](
-            [parameter for parameter in parameters if parameter.requires_grad],
+            [parameter for parameter in self.module.parameters() if parameter.requires_grad],
             lr=config.optim.rate,
             weight_decay=config.optim.weight_decay,
             fused=device.type == "cuda",
@@ -123,11 +119,6 @@ class Model:
     def precision(self) -> str | None:
         """The precision of computation; None for the default of the device."""
         return "float32" if self.exact else self.config.optim.precision
-
-    def mode(self, training: bool) -> None:
-        """Switch encoder and projector between training and evaluation mode."""
-        for module in self.modules.values():
-            module.train(training)
 
     def views(
         self,

@@ -168,7 +168,7 @@ class Stepper:
 
         With `data`, the step uses the first batch, with crops from `data`.
         """
-        self.model.mode(training=True)
+        self.model.module.train()
         batch = next(self._next) if data is None else self.batches[0]
         self.model.learn(data or self.data, self.drawn, [batch], self._generator)
         if self.data.device.type == "cuda":
@@ -179,7 +179,7 @@ class Stepper:
 
         Both are losses of the first batch, without dropout and augmentation.
         """
-        self.model.mode(training=False)
+        self.model.module.eval()
         losses = []
         for data, exact in ((self.data, False), (self.constant(self.batches[0]), True)):
             self.model.exact = exact
