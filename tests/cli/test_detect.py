@@ -20,6 +20,7 @@ from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect import first_pass, folder
 from polyplink.detect.onnx import DetectorRecord
+from polyplink.learn.detector.yolox import YoloxNano
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
@@ -320,3 +321,15 @@ def test_a_detector_is_trained_evaluated_and_used(
     assert detection.exit_code == 0, detection.output
     assert "trained on simulated pictures: do not rely on what it finds" in detection.stderr
     assert "trained on 1 of these procedures" in detection.stderr
+    monkeypatch.setattr(
+        "polyplink.learn.detector.onnx_file.read_network", lambda path: YoloxNano.random(0)
+    )
+    known = record | {"trained_on": ["elsewhere", *facts["held"]], "datasets": ["elsewhere"]}
+    out.with_suffix(".json").write_text(json.dumps(known))
+    further = ("-o", tmp_path / "further.onnx", "--init", out, "--epochs", "1", "--held", "0.2")
+    trained_further = polyplink("train-detector", sample_run.data, *further, "--side", "64")
+    assert trained_further.exit_code == 0, trained_further.output
+    assert "was trained on 1 of the procedures and images held out" in trained_further.stderr
+    record_further = json.loads((tmp_path / "further.json").read_text())
+    assert {"elsewhere", *facts["held"]} < set(record_further["trained_on"])
+    assert "elsewhere" in record_further["datasets"]

@@ -114,7 +114,7 @@ def train_detector(
         # Procedures, and images without a polyp, to train on and to measure on.
         from polyplink.data.files.trees import image_files
         from polyplink.data.tables import read_data
-        from polyplink.detect.onnx import DetectorRecord
+        from polyplink.detect.onnx import DetectorRecord, read_record
         from polyplink.encoders.device import pick_device
         from polyplink.evaluate.detections import LEAST_SCORE
         from polyplink.learn.detector.figure import training_figure
@@ -154,14 +154,15 @@ def train_detector(
         state = _fit(
             learned, init, config, folder, progress, device=torch_device, workers=processes
         )
+        before = DetectorRecord() if init is None else read_record(init)
         record = DetectorRecord(
             "yolov8",
             (side, side),
             letterbox=True,
             threshold=LEAST_SCORE,
             nested=NESTED,
-            trained_on=(*trained, *map(file_key, images)),
-            datasets=tuple(sorted(set(data_set.procedures["dataset"]))),
+            trained_on=tuple(dict.fromkeys([*trained, *map(file_key, images), *before.trained_on])),
+            datasets=tuple(sorted({*data_set.procedures["dataset"], *before.datasets})),
             name=out.stem,
         )
         export_detector(state.mean, out, record)
@@ -174,6 +175,12 @@ def train_detector(
         ]
         drawing = folder / "training.png"
         warnings: list[str] = []
+        known = {*unseen, *map(file_key, unseen_images)} & set(before.trained_on)
+        if known:
+            warnings.append(
+                f"{init} was trained on {len(known)} of the procedures and images held out: these "
+                "figures are too good"
+            )
         if unseen:
             measured_on = read(unseen, empty=unseen_images)
             record, figures, predicted = _measured(out, record, measured_on, warnings)
