@@ -270,6 +270,8 @@ def test_a_saved_folder_has_a_card_and_loads_from_mirrors(
     loaded = from_pretrained(folder)
     assert loaded.weights_id == load_encoder(path, CPU).weights_id
     assert loaded.encoder.state_dict().keys() == encoder.state_dict().keys()
+    with pytest.raises(PolyplinkError, match="no device 'abacus' here"):
+        from_pretrained(folder, "abacus")
     with pytest.raises(PolyplinkError, match="exists already"):
         save_pretrained(path, folder)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from polyplink import __version__
 from polyplink.core.artefacts import file_key, read_json, whole_folder, write_json, write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.lazy_torch import torch
+from polyplink.encoders.device import pick_device
 from polyplink.encoders.weights import (
     CONFIG,
     HUB_FILE,
@@ -95,11 +95,11 @@ def from_pretrained(folder: Path, device: str = "cpu") -> "LoadedEncoder":
 
     Args:
         folder: The folder, or a name in one of the folders of $POLYPLINK_MIRRORS.
-        device: A torch device.
+        device: Name of the device: auto, cpu, cuda or cuda:N.
 
     Raises:
-        PolyplinkError: If the folder does not exist, or the SHA-256 of its tensors differs from
-            config.json.
+        PolyplinkError: If the folder does not exist, the SHA-256 of its tensors differs from
+            config.json, or there is no such device.
 
     Example:
         >>> from_pretrained(Path("shared/ntssl")).encoder.width  # doctest: +SKIP
@@ -107,7 +107,7 @@ def from_pretrained(folder: Path, device: str = "cpu") -> "LoadedEncoder":
     """
     from polyplink.encoders.build import load_encoder  # noqa: PLC0415 - it imports torch
 
-    return load_encoder(folder, torch.device(device))
+    return load_encoder(folder, pick_device(device))
 
 
 def write_config(
