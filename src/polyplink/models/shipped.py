@@ -1,7 +1,7 @@
-"""The shipped models: what `models.json` says of each, and where its verified file is.
+"""The shipped models: their descriptions in `models.json`, and the check of their files.
 
-The files, their cards (NAME.md) and models.json lie beside this module. `.ci/seal-models` writes
-them. Nothing is downloaded, and a file whose SHA-256 is not that of models.json is not used.
+The files, their cards (NAME.md) and models.json are next to this module; `.ci/seal-models` writes
+them. Nothing is downloaded, and a file whose SHA-256 differs from that in models.json is refused.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from typing import Any, Literal
 from polyplink.core.artefacts import file_key, read_json
 from polyplink.core.errors import PolyplinkError, find_named, first_line
 
-DETECTOR = "detector-v1"  # what is used where a request names no other
+DETECTOR = "detector-v1"  # the defaults
 ENCODER = "encoder-v1"
 FOLDER = Path(__file__).parent
 LIST = "models.json"
-MEND = 'install polyplink again (pip install --force-reinstall "polyplink[run]")'
+REINSTALL = 'install polyplink again (pip install --force-reinstall "polyplink[run]")'
 
 Kind = Literal["detector", "encoder"]
 
@@ -27,19 +27,19 @@ class ShippedModel:
     """A model of the package.
 
     Attributes:
-        name: The name that it is asked for by.
+        name: Its name on the command line.
         kind: "detector" or "encoder".
-        file: Name of its file, beside models.json.
+        file: Name of its file, next to models.json.
         sha256: SHA-256 of the file.
-        bytes: Size of the file, and of an encoder's graphs.
-        title: What it is, in a line.
-        licence: Of the file.
+        bytes: Size of the file and, for an encoder, of its graphs.
+        title: A description in one line.
+        licence: Licence of the file.
         data: The data that it was made from, with authors and licences, a line for each set.
-        trained_on: Names of these sets.
+        trained_on: Names of the data sets of annotated images.
         record_sha256: SHA-256 of a detector's record, NAME.json; None for an encoder, whose record
             is in its file.
-        graphs_sha256: SHA-256 of NAME/config.json, which holds those of an encoder's graphs beside
-            it; None for a detector.
+        graphs_sha256: SHA-256 of an encoder's NAME/config.json, which holds the SHA-256 of its
+            graphs; None for a detector.
     """
 
     name: str
@@ -56,17 +56,17 @@ class ShippedModel:
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
+        """The path of the file."""
         return FOLDER / self.file
 
     @property
     def record_path(self) -> Path:
-        """Where a detector's record is."""
+        """The path of a detector's record."""
         return self.path.with_suffix(".json")
 
     @property
     def graphs(self) -> Path:
-        """The folder with an encoder's graphs, see `encoders.ExportedEncoder`."""
+        """The folder with an encoder's graphs, see `encoders.export.ExportedEncoder`."""
         return FOLDER / self.name
 
     @property
@@ -77,23 +77,23 @@ class ShippedModel:
             PolyplinkError: If the card's file is missing.
         """
         path = FOLDER / f"{self.name}.md"
-        PolyplinkError.unless(path.is_file(), f"the model card {path} is missing", MEND)
+        PolyplinkError.unless(path.is_file(), f"the model card {path} is missing", REINSTALL)
         return path.read_text(encoding="utf-8")
 
     def verify(self) -> None:
-        """Refuse the model if a file of it is missing, or is not the one that was shipped."""
-        wanted = {self.path: self.sha256}
+        """Refuse the model if one of its files is missing or was changed."""
+        digests = {self.path: self.sha256}
         if self.record_sha256 is not None:
-            wanted[self.record_path] = self.record_sha256
+            digests[self.record_path] = self.record_sha256
         if self.graphs_sha256 is not None:
-            wanted[self.graphs / "config.json"] = self.graphs_sha256
-        for path, digest in wanted.items():
-            PolyplinkError.unless(path.is_file(), f"the shipped file {path} is missing", MEND)
-            about = path.stat()
+            digests[self.graphs / "config.json"] = self.graphs_sha256
+        for path, digest in digests.items():
+            PolyplinkError.unless(path.is_file(), f"the shipped file {path} is missing", REINSTALL)
+            status = path.stat()
             PolyplinkError.unless(
-                _digest(path, about.st_mtime_ns, about.st_size) == digest,
+                _digest(path, status.st_mtime_ns, status.st_size) == digest,
                 f"{path} is not the file that was shipped: its SHA-256 is another",
-                MEND,
+                REINSTALL,
             )
 
 
@@ -111,9 +111,9 @@ def models() -> tuple[ShippedModel, ...]:
     """
     path = FOLDER / LIST
     try:
-        return tuple(_model(row) for row in read_json(path, MEND))
+        return tuple(_model(row) for row in read_json(path, REINSTALL))
     except (TypeError, AttributeError) as error:
-        raise PolyplinkError(f"{path} is broken ({first_line(error)})", MEND) from None
+        raise PolyplinkError(f"{path} is broken ({first_line(error)})", REINSTALL) from None
 
 
 def _model(row: Mapping[str, Any]) -> ShippedModel:
@@ -129,18 +129,15 @@ def shipped_names(kind: Kind) -> list[str]:
 
 
 def is_shipped(name: Path | str, kind: Kind) -> bool:
-    """Whether a model is asked for by the name of a shipped one; a file of this name goes first."""
+    """Whether a name is that of a shipped model; a file of this name takes precedence."""
     return str(name) in shipped_names(kind) and not Path(name).exists()
 
 
 def shipped_model(name: str) -> ShippedModel:
-    """A shipped model with the files that were shipped.
-
-    Args:
-        name: Its name.
+    """A shipped model by name, with its files checked.
 
     Raises:
-        PolyplinkError: If there is none of this name, or a file of it is missing or has changed.
+        PolyplinkError: If no model has the name, or one of its files is missing or was changed.
 
     Example:
         >>> shipped_model(ENCODER).kind

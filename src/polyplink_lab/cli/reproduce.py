@@ -149,28 +149,29 @@ def reproduce(
         reproduce_table,
     )
 
+    sources = Workspace(
+        Path(workspace),
+        Path(data),
+        weights=named_weights,
+        stand_in=stand_in,
+        sets=tuple(sets),
+        may_train=train,
+        device=device,
+        workers=workers,
+        preset=preset,
+        as_published=as_published,
+        precision=precision,
+    )
     settings = ReproductionSettings(
-        Workspace(
-            Path(workspace),
-            Path(data),
-            named_weights,
-            stand_in,
-            tuple(sets),
-            train,
-            device,
-            workers,
-            preset,
-            as_published=as_published,
-            precision=precision,
-        ),
-        part,
-        tuple(only),
-        tuple(columns),
-        anyway,
-        grid,
-        time,
-        seeds,
-        divided_by(split, Path(data)),
+        sources,
+        part=part,
+        only=tuple(only),
+        columns=tuple(columns),
+        anyway=anyway,
+        grid=grid,
+        time=time,
+        seeds=seeds,
+        splits=divided_by(split, Path(data)),
     )
     tables.sort(key=lambda table: sum(map(has_recipe, table.subjects)))
     if dry_run:
