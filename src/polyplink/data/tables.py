@@ -8,6 +8,7 @@ and patient are columns; missing values are null, never -1.
 import hashlib
 import mmap
 import os
+import re
 import shlex
 import threading
 import zlib
@@ -421,12 +422,14 @@ def read_text_table(path: Path) -> pl.DataFrame:
             the same name.
     """
     table = read_raw_table(path)[0]
+    names = [name.strip() for name in table.columns]
+    again = (re.fullmatch(r"(.+)_duplicated_\d+", name) for name in names)  # as polars names it
     PolyplinkError.unless(
-        len({name.strip() for name in table.columns}) == table.width,
+        len({*names}) == table.width and not any(match and match[1] in names for match in again),
         f"{path} has two columns with the same name",
         "keep one of them",
     )
-    table = table.rename({name: name.strip() for name in table.columns})
+    table = table.rename(dict(zip(table.columns, names, strict=True)))
     return table.with_columns(pl.col(pl.String).str.replace(ESCAPED_FORMULA, "${1}"))
 
 

@@ -24,7 +24,8 @@ Source = TypeVar("Source")
 Size = tuple[int, int]  # width, height in pixels
 
 IDENTITIES = ("track", "none")  # meaning of a track number
-_NO_POLYP = pl.col("polyp_id").str.to_lowercase().is_in(["nan", "none", "null", "<na>"])
+_MISSING = ("", "-1", "nan", "none", "null", "<na>")  # what programs write for a missing value
+_NO_POLYP = pl.col("polyp_id").str.strip_chars().str.to_lowercase().is_in(_MISSING)
 _FRAME = pl.col("frame").cast(pl.Int64, strict=False)
 _FACTS = [name for name in POLYPS if name not in KEYS]
 
@@ -179,9 +180,9 @@ def assemble(
 ) -> Imported:
     """Check boxes, complete procedures and polyps, and join the tables.
 
-    A box with a polyp_id keeps it, unless it is a program's word for a missing value. A box with
-    only a track gets the polyp of the track in
-    `polyps.csv`, or else `<procedure>_<track>` with a warning, because a track need not be a polyp.
+    A box with a polyp_id keeps it, unless it is what a program writes for a missing value. A box
+    with only a track gets the polyp of the track in `polyps.csv`, or else `<procedure>_<track>`
+    with a warning, because a track need not be a polyp.
     A procedure without any of its images uses the frames of its video, if there is one. Size, frame
     rate and length that are not stated are taken from the video, or from the images.
 
@@ -214,11 +215,7 @@ def assemble(
     all_boxes, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
     numbered = numbered.filter(pl.col("frame") <= LARGEST)
     checked = without_repeated(check_boxes(boxes, faults), faults)
-    left_out = next((line for line in faults.lines() if "left out" in line), "it is empty")
-    if boxes.height and checked.is_empty():
-        raise PolyplinkError(
-            f"none of {boxes.height} boxes can be used: {left_out}", "correct them at the source"
-        )
+    _check_some_left(checked, all_boxes.height, faults)
 
     # The polyp of each box.
     facts = [side_polyps.drop("track")]
@@ -239,7 +236,9 @@ def assemble(
     rows = _stated(stated, defaults)
     place = files[0] if len(files) == 1 else folder
     PolyplinkError.unless(
-        rows.height > 0, f"{place} holds no procedure: {left_out}", "correct it at the source"
+        rows.height > 0,
+        f"{place} holds no procedure: {_first_left_out(faults)}",
+        "correct it at the source",
     )
     boxes = boxes.join(
         rows.select("procedure_id", "source"), on="procedure_id", how="left", maintain_order="left"
@@ -254,6 +253,7 @@ def assemble(
 
     # The three tables, and the other results of the import.
     boxes = fit_boxes(boxes, procedures, faults)
+    _check_some_left(boxes, all_boxes.height, faults)
     boxes = _with_images(boxes, reading.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
     ids = [i for part in (splits or {}).values() for i in part]
@@ -266,6 +266,20 @@ def assemble(
     return Imported(data, faults.lines(), places, without)
 
 
+def _first_left_out(faults: Faults) -> str:
+    """What was left out first, or that nothing was there."""
+    return next((line for line in faults.lines() if "left out" in line), "it is empty")
+
+
+def _check_some_left(boxes: pl.DataFrame, total: int, faults: Faults) -> None:
+    """Refuse a source of boxes of which none can be used."""
+    PolyplinkError.unless(
+        boxes.height > 0 or total == 0,
+        f"none of {total} boxes can be used: {_first_left_out(faults)}",
+        "correct them at the source",
+    )
+
+
 def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """Name the polyp of boxes without one: that of their track, or the track itself.
 
@@ -274,10 +288,15 @@ def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults)
         side_polyps: procedure_id, track and polyp_id of the side table.
         faults: Gets the tracks that are treated as polyps.
     """
-    faults.warn_rows("polyp called nan, none or null, read as unknown", boxes.filter(_NO_POLYP))
-    boxes = boxes.with_columns(polyp_id=pl.when(~_NO_POLYP).then("polyp_id"))
+    kind = "polyp id that is blank, nan, none, null or -1, read as unknown"
+    faults.warn_rows(kind, boxes.filter(_NO_POLYP))
+    # A number may be written as 7 or 7.0; a negative one means no track.
+    track = pl.col("track").str.strip_chars().str.replace(r"^(\d+)\.0*$", "${1}")
+    track = pl.when(~track.str.contains(r"^-\d")).then(track).alias("track")
+    boxes = boxes.with_columns(track, polyp_id=pl.when(~_NO_POLYP).then("polyp_id"))
     keys = ["procedure_id", "track"]
-    of_tracks = side_polyps.drop_nulls("track").select(*keys, of_track="polyp_id")
+    side_polyps = side_polyps.with_columns(track).drop_nulls("track")
+    of_tracks = side_polyps.select(*keys, of_track="polyp_id")
     of_tracks = of_tracks.unique(keys, keep="first", maintain_order=True)
     boxes = boxes.join(of_tracks, on=keys, how="left", maintain_order="left")
     track_name = pl.concat_str("procedure_id", "track", separator="_")

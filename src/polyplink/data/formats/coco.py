@@ -447,7 +447,7 @@ def _boxes(rows: Any, name: str) -> pl.DataFrame:
         item=pl.int_range(pl.len(), dtype=pl.Int64),
         at=pl.coalesce(pl.format("{}, annotation {}", pl.lit(name), "id"), entry),
         polyp_id=pl.coalesce("polyp_id", pl.when(~is_number).then(track)),
-        track=pl.when(is_number & ~track.str.starts_with("-")).then(track),
+        track=pl.when(is_number).then(track),
         histology_class="histology_class" if two_words else "histology",
     ).drop("id")
 
