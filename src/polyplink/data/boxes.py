@@ -12,10 +12,11 @@ from typing import Literal
 import polars as pl
 
 from polyplink.data.faults import Faults, Rule, apply_rules
-from polyplink.data.files.limits import check_boxes_number
+from polyplink.data.files.limits import refuse_excess
 from polyplink.data.files.values import LARGEST
 
 Border = Literal["keep", "clip", "pixels"]
+MOST_BOXES = 20_000_000  # of a source, unless the limits are lifted
 
 # The common columns of all sources; null where a source has no value.
 BOXES: Mapping[str, pl.DataType] = {
@@ -92,7 +93,8 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     Raises:
         PolyplinkError: If strict, at the first box or score that cannot be used.
     """
-    check_boxes_number(boxes.height)
+    if boxes.height > MOST_BOXES:
+        refuse_excess(f"{boxes.height} boxes are more than {MOST_BOXES}")
     frame = pl.col("frame")
     sides = pl.col(_SIDES)
     unplaced = [

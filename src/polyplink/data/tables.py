@@ -33,7 +33,7 @@ from polyplink.core.artefacts import (
 from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
-from polyplink.data.files.limits import check_rows
+from polyplink.data.files.limits import refuse_excess
 from polyplink.data.protocols import NAMES, SPLITS, protocol_part
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
@@ -474,6 +474,7 @@ EMPTY_FILE = "empty.parquet"  # see `polyplink.data.empty`
 _IMPORT = "polyplink"  # metadata entry with a key that the three tables of an import share
 
 
+MOST_ROWS = 1_000_000  # of a file of less than a byte per row, unless the limits are lifted
 _ONE_AT_A_TIME = threading.Lock()  # of the threads that redirect the process's stderr
 _SEAL = b"polyplink CRC-32"  # before the checksum, between pages and footer, where no reader looks
 
@@ -594,7 +595,10 @@ def read_marked(path: Path, hint: str) -> tuple[pl.DataFrame, dict[str, str]]:
             check_table(file, path, hint)
             metadata = pl.read_parquet_metadata(file)
             file.seek(0)
-            check_rows(path, pl.scan_parquet(file).select(pl.len()).collect().item())
+            rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+            size = os.fstat(file.fileno()).st_size
+            if rows > max(MOST_ROWS, size):
+                refuse_excess(f"{path} holds {rows} rows in {size >> 10} KiB")
             file.seek(0)
             return pl.read_parquet(file), metadata
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -613,9 +617,9 @@ def check_folder(folder: Path) -> None:
     Raises:
         PolyplinkError: If the folder or a table is missing.
     """
-    check_is_folder(folder, "check the path, or run `polyplink import`")
     settle(folder)
     if not is_data_folder(folder):
+        check_is_folder(folder, "check the path, or run `polyplink import`")
         raise PolyplinkError(
             f"{folder} is not a data folder: it has no detections.parquet",
             f"make one with `polyplink import FORMAT {shlex.quote(str(folder))} DATA`, or count "

@@ -1,5 +1,6 @@
 """Limits on the size of a source, so that no small file fills the memory.
 
+Those of archives are here; readers of other files call `refuse_excess` with limits of their own.
 Real data sets stay below these limits: annotations compress to a twentieth, with their headers in a
 tar to a fiftieth, frames not at all. `polyplink import --no-limits` lifts the limits, in worker
 processes too.
@@ -16,9 +17,6 @@ LARGEST_MEMBER = 64 << 20  # bytes of a member of an archive, at any compression
 MEMBER_RATIO = 50  # largest compression ratio of a larger member
 LARGEST_TOTAL = 256 << 20  # bytes of all members of an archive, at any compression
 TOTAL_RATIO = 100  # largest ratio of all members to the archive, for more bytes
-MOST_BOXES = 20_000_000
-MOST_ROWS = 1_000_000  # of a table with a file of less than a byte per row
-MOST_CELLS = 1_000_000  # of a sheet, rows times columns up to its last cell
 LIFTED = "POLYPLINK_NO_LIMITS"  # environment variable: set to lift the limits
 
 
@@ -46,46 +44,16 @@ def check_member(name: str, size: int, packed: int) -> None:
             its packed size.
     """
     if size > max(LARGEST_MEMBER, MEMBER_RATIO * packed):
-        _refuse(f"{name}: {size >> 20} MiB, from {packed >> 10} KiB")
+        refuse_excess(f"{name}: {size >> 20} MiB, from {packed >> 10} KiB")
 
 
 def check_total(archive: Path, size: int, packed: int) -> None:
     """Refuse an archive with members that are too large in total, see `check_member`."""
     if size > max(LARGEST_TOTAL, TOTAL_RATIO * packed):
-        _refuse(f"{archive} holds {size >> 20} MiB or more in {packed >> 10} KiB")
+        refuse_excess(f"{archive} holds {size >> 20} MiB or more in {packed >> 10} KiB")
 
 
-def check_boxes_number(number: int) -> None:
-    """Refuse more than `MOST_BOXES` boxes."""
-    if number > MOST_BOXES:
-        _refuse(f"{number} boxes are more than {MOST_BOXES}")
-
-
-def check_rows(path: Path, rows: int) -> None:
-    """Refuse a table with more rows than both `MOST_ROWS` and the bytes of its file."""
-    if rows > max(MOST_ROWS, path.stat().st_size):
-        _refuse(f"{path} holds {rows} rows in {path.stat().st_size >> 10} KiB")
-
-
-def check_cells(name: str, rows: int, columns: int, text: int) -> None:
-    """Refuse a sheet with cells that would take too much memory.
-
-    Args:
-        name: The spreadsheet and the sheet.
-        rows: Row of the last cell, from 1.
-        columns: Column of the last cell, from 1.
-        text: Upper bound of the bytes of all cells' texts, shared texts counted for each cell.
-
-    Raises:
-        PolyplinkError: If there are more than `MOST_CELLS`, or their texts could be more than
-            `LARGEST_TOTAL`.
-    """
-    if rows * columns > MOST_CELLS:
-        _refuse(f"{name}: {rows} rows x {columns} columns are more than {MOST_CELLS} cells")
-    if text > LARGEST_TOTAL:
-        _refuse(f"{name}: texts that cells share may take {text >> 20} MiB")
-
-
-def _refuse(problem: str) -> None:
+def refuse_excess(problem: str) -> None:
+    """Refuse a source that exceeds a limit, unless the limits are lifted."""
     if not os.environ.get(LIFTED):
         raise PolyplinkError(problem, "if the file is not damaged, import with --no-limits")

@@ -19,7 +19,7 @@ from python_calamine import CalamineError, CalamineWorkbook
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import ESCAPED_FORMULA
 from polyplink.data.faults import Faults
-from polyplink.data.files.limits import check_cells, check_member, check_total
+from polyplink.data.files.limits import LARGEST_TOTAL, check_member, check_total, refuse_excess
 from polyplink.data.files.trees import decode_text
 from polyplink.data.sets.layout import Recording
 from polyplink.data.tables import POLYPS, PROCEDURES
@@ -55,6 +55,8 @@ _LOCATIONS: Mapping[str, str] = {
 NUMBER = r"(?:video|case)?[ _-]*0*(\d{1,6})(?:\.0)?(?:\.\w*[a-z]\w*)?"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:mm)?\s*(-?)", re.I)
 _AGE = re.compile(r"(\d{1,3})(?:\.0+)?")
+
+MOST_CELLS = 1_000_000  # of a sheet, rows times columns up to its last cell
 
 # Exceptions of zipfile for damaged archives.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
@@ -136,7 +138,12 @@ def _check_cells(data: bytes, name: str) -> None:
     # Every cell may hold the longest of the texts that cells share.
     longest = max(extent.longest_text for extent in extents.values())
     for inside, extent in extents.items():
-        check_cells(inside, extent.rows, extent.columns, extent.cells * longest)
+        if extent.rows * extent.columns > MOST_CELLS:
+            place = f"{extent.rows} rows x {extent.columns} columns"
+            refuse_excess(f"{inside}: {place} are more than {MOST_CELLS} cells")
+        if extent.cells * longest > LARGEST_TOTAL:
+            mebibytes = extent.cells * longest >> 20
+            refuse_excess(f"{inside}: texts that cells share may take {mebibytes} MiB")
 
 
 class _Extent(NamedTuple):
