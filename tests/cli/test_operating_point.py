@@ -8,12 +8,19 @@ import polars as pl
 import pytest
 
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
-from polyplink.associate.identities import UNTUNED, Calibration, OperatingPoint, from_record
+from polyplink.associate.identities import (
+    UNTUNED,
+    Calibration,
+    Identities,
+    OperatingPoint,
+    from_record,
+    identify,
+)
 from polyplink.associate.links import Views
 from polyplink.associate.similarity import cosine
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting.link import ProcedureTracklets, by_procedure, link
+from polyplink.counting.link import ProcedureTracklets, by_procedure
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.origin import BoxSource
 from polyplink.encoders.embed import colour_histogram, embed
@@ -35,6 +42,10 @@ def tracklets(name: str, polyps: list[str | None]) -> ProcedureTracklets:
     return ProcedureTracklets(name, table, np.linspace(0, 1, n), views)
 
 
+def link(procedure: ProcedureTracklets, point: OperatingPoint) -> Identities:
+    return identify(procedure.views, procedure.positions, point)
+
+
 def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
     polyps: list[str | None] = ["a", "a", "a", "b", "b", "c", "c", "c"]
     procedures = [tracklets(f"v{i}", [None, *polyps[: 4 + i % 5]]) for i in range(20)]
@@ -51,17 +62,17 @@ def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
     # A record of an earlier version.
     assert from_record(without_calibration) == replace(point, calibration=None)
     for procedure in procedures:
-        linked = link(procedure, point).identities
+        linked = link(procedure, point)
         low, high = linked.interval or (0, 0)
         assert low <= len(linked.names) <= high
         assert len(linked.names) - 1 <= len(set(procedure.polyps) - {None}) <= len(linked.names)
-        wide_interval = link(procedure, replace(point, spread=1e3)).identities.interval or (0, 0)
+        wide_interval = link(procedure, replace(point, spread=1e3)).interval or (0, 0)
         assert wide_interval[0] <= low <= high <= wide_interval[1]
     assert isinstance(point.at("link").setting, LearnedLinks)
     assert point.prices["link"] <= point.prices["count"]
     six_procedures = find_operating_point(procedures[:6])
     assert six_procedures.spread is None  # six procedures cannot show that 90 % are covered
-    assert link(procedures[0], six_procedures).identities.interval is None
+    assert link(procedures[0], six_procedures).interval is None
 
 
 def test_the_error_of_a_count_includes_false_alarms_and_missed_polyps() -> None:
@@ -97,7 +108,7 @@ def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
     unlabelled = find_operating_point([tracklets(f"v{n}", [None] * n) for n in range(2, 14)])
     assert "links fitted without labels on 12 procedures" in unlabelled.origin
     assert unlabelled.at("link") == unlabelled
-    linked = link(tracklets("v", [None] * 9), unlabelled).identities
+    linked = link(tracklets("v", [None] * 9), unlabelled)
     assert linked.interval is None
     assert np.isfinite(linked.scores).all()
     with pytest.raises(PolyplinkError, match="broken operating point"):
@@ -114,7 +125,7 @@ def test_polyps_are_numbered_in_order_of_appearance() -> None:
     start = procedure.views.start[::-1].copy()
     reversed_times = replace(procedure, views=Views(procedure.views.vectors, start, start + 1.0))
     for current, labels in ((procedure, [0, 0, 0, 1, 1, 1]), (reversed_times, [1, 1, 1, 0, 0, 0])):
-        identities = link(current, point).identities
+        identities = link(current, point)
         assert identities.names == ["P1", "P2"]
         assert identities.labels.tolist() == labels
         assert np.isfinite(identities.scores).all()

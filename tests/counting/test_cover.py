@@ -43,7 +43,7 @@ def test_polyps_that_look_alike_in_one_frame_are_named(
     identities = identify(views, start / 30, POINT)
     assert len(np.unique(identities.labels[1:])) == 1 + (together or cosine < 0.5)
     table = pl.DataFrame({"polyp_id": [None] * 3})
-    linked = Linked(ProcedureTracklets("case", table, start / 30, views), identities)
+    linked = Linked(ProcedureTracklets("case", table, start / 30, views), identities, [])
     texts = [str(message) for message in alike_messages(POINT, [linked])]
     assert len(texts) == warned
     assert all("although they look alike: case: 2, 3 (numbers" in text for text in texts)

@@ -14,10 +14,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from polyplink.associate.grid_search import Grid, search
+from polyplink.associate.identities import identify
 from polyplink.associate.links import Views
 from polyplink.associate.similarity import cosine, visual
 from polyplink.counting.interval import COVERED
-from polyplink.counting.link import ProcedureTracklets, link
+from polyplink.counting.link import ProcedureTracklets
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.tables import read_data
 from polyplink.evaluate.choosing import choose
@@ -73,7 +74,7 @@ def test_intervals_of_counts_contain_the_truth_in_nine_of_ten(tmp_path: Path) ->
         for calibration_half, counted in (halves, halves[::-1]):
             point = find_operating_point(calibration_half)
             for procedure in counted:
-                linked = link(procedure, point).identities
+                linked = identify(procedure.views, procedure.positions, point)
                 true = len(set(procedure.polyps))
                 low, high = linked.interval or (0, 0)
                 covered.append(low <= true <= high)

@@ -136,24 +136,27 @@ def screen(
 
 @dataclass(frozen=True)
 class Linked:
-    """One procedure's tracklets with their identities."""
+    """One procedure's tracklets with their identities.
+
+    Attributes:
+        tracklets: The tracklets.
+        identities: The polyps that they show.
+        readings: Size and histology of each polyp, as far as the operating point has probes.
+    """
 
     tracklets: ProcedureTracklets
     identities: Identities
-
-    def readings(self, point: OperatingPoint) -> list[Reading]:
-        """Size and histology of each polyp, as far as the operating point has probes."""
-        return point.read(self.tracklets.views.vectors, self.identities.labels)
-
-
-def link(tracklets: ProcedureTracklets, point: OperatingPoint) -> Linked:
-    """Link a procedure at the operating point."""
-    return Linked(tracklets, identify(tracklets.views, tracklets.positions, point))
+    readings: list[Reading]
 
 
 def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) -> list[Linked]:
-    """Link every procedure that has tracklets."""
-    return [link(procedure, point) for procedure in by_procedure(prepared, embeddings)]
+    """Link every procedure that has tracklets at the operating point."""
+    linked = []
+    for tracklets in by_procedure(prepared, embeddings):
+        identities = identify(tracklets.views, tracklets.positions, point)
+        readings = point.read(tracklets.views.vectors, identities.labels)
+        linked.append(Linked(tracklets, identities, readings))
+    return linked
 
 
 def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:

@@ -209,15 +209,11 @@ def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
         alarms = tuple(_tracklet(row, None) for row in rows)
         counted = CountedProcedure(name, false_alarms=len(alarms), alarms=alarms)
         procedure = by_name.get(name)
-        procedures.append(
-            counted if procedure is None else _linked_procedure(counted, procedure, part.point)
-        )
+        procedures.append(counted if procedure is None else _linked_procedure(counted, procedure))
     return procedures
 
 
-def _linked_procedure(
-    counted: CountedProcedure, linked: Linked, point: OperatingPoint
-) -> CountedProcedure:
+def _linked_procedure(counted: CountedProcedure, linked: Linked) -> CountedProcedure:
     """The record of a procedure with the polyps that its tracklets were linked to."""
     rows = list(linked.tracklets.table.iter_rows(named=True))
     identities, labels = linked.identities, linked.identities.labels.tolist()
@@ -229,7 +225,7 @@ def _linked_procedure(
             **asdict(reading),
         )
         for place, (polyp, reading) in enumerate(
-            zip(identities.names, linked.readings(point), strict=True)
+            zip(identities.names, linked.readings, strict=True)
         )
     ]
     doubts = [

@@ -73,8 +73,7 @@ def build_report(
         crops=prepared.key,
         seed=seed if isinstance(seed, int) else None,
         procedures=tuple(
-            _procedure(name, by_name.get(name), prepared, point, alarms)
-            for name in prepared.procedures
+            _procedure(name, by_name.get(name), prepared, alarms) for name in prepared.procedures
         ),
         comparison=comparison,
         curves=curves,
@@ -196,7 +195,6 @@ def _procedure(
     procedure_id: str,
     linked: Linked | None,
     prepared: Prepared,
-    point: OperatingPoint,
     alarms: pl.DataFrame | None,
 ) -> Procedure:
     """The record of a procedure for the report; without tracklets its time line is empty."""
@@ -239,7 +237,7 @@ def _procedure(
         empty,
         tracklets=tuple(tracklet_of(item, names[label], score) for item, label, score in of_each),
         interval=identities.interval,
-        readings=dict(zip(names, linked.readings(point), strict=True)),
+        readings=dict(zip(names, linked.readings, strict=True)),
         similarity=identities.similarity,
         converged=identities.converged,
         uncertain=tuple(doubt for doubt in identities.doubts if doubt.close),
