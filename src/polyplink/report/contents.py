@@ -204,9 +204,9 @@ def _procedure(
     polyps = prepared.data.polyps
     # Polyps without a tracklet count too; without any known polyp the true number is unknown.
     n_polyps = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
+    crops = prepared.crops(procedure_id)
 
     def tracklet_of(tracklet: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
-        crops = prepared.crops(procedure_id)
         return Tracklet(
             tracklet_id=tracklet["tracklet_id"],
             first=tracklet["first_frame"],
