@@ -253,14 +253,14 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     assert np.array_equal(
         pixels(desk.picture(0, 6, 0, 640)), pixels(Desk(counted_folder).picture(0, 6, 0, 640))
     )
-    vectors = desk.vectors_of(desk.solve(0).table)
+    vectors = desk.row_vectors(desk.solve(0).table)
     assert not np.allclose(vectors[2], vectors[6])
     # Vectors of an earlier count, by other weights, are not read.
     stored = read_embeddings(desk.parts.path)
     of_other_weights = replace(stored, vectors=stored.vectors + 1, weights_id="other")
     write_embeddings(desk.parts.path, of_other_weights)
     counted_again = Desk(counted_folder)
-    assert np.allclose(counted_again.vectors_of(counted_again.solve(0).table), vectors)
+    assert np.allclose(counted_again.row_vectors(counted_again.solve(0).table), vectors)
     # Parts can be corrected separately, cut again, joined, and handed off.
     for kind, a, b in (("different", 6, 0), ("same", 6, 0)):
         after = desk.correct(0, {"kind": kind, "a": a, "b": b})

@@ -86,7 +86,8 @@ def vectors_of(prepared: Prepared, embeddings: Embeddings) -> np.ndarray:
     names = prepared.tracklets["tracklet_id"].to_list()
     missing = [name for name in names if name not in row]
     if missing:
-        raise PolyplinkError(f"tracklet {missing[0]} has no vector", "embed the data set again")
+        hint = "embed the data set or count it again"
+        raise PolyplinkError(f"tracklet {missing[0]} has no vector", hint)
     vectors: np.ndarray = embeddings.vectors[[row[name] for name in names]]
     return vectors
 

@@ -36,6 +36,7 @@ from polyplink.counting.corrections import (
     read_corrections,
     views_key,
 )
+from polyplink.counting.link import vectors_of
 from polyplink.counting.result import FILE, Count
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.vectors import read_embeddings
@@ -51,7 +52,7 @@ from polyplink.serve.solved import (
     split_polyps,
     whole_polyps,
 )
-from polyplink.tracklets.box_runs import USUAL_FPS, box_frames
+from polyplink.tracklets.box_runs import box_frames, frame_rates, seconds
 from polyplink.tracklets.prepare import Prepared, prepare
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Desk:
         self.data = data or self._data_folder()
         self.prepared = self._prepared()
         self.point = self.count.point
+        self.rates = frame_rates(self.prepared.data.procedures)
         self.pictures = Pictures(self.prepared, self.data, masks, field=field)
         self.index = None if index is None else self._indexed_by(index)
         self.parts = PartVectors(self.out, self.count, self.prepared)
@@ -150,15 +152,9 @@ class Desk:
         Raises:
             PolyplinkError: If the file is missing, or a tracklet is missing in it.
         """
-        path = self.out / VECTORS
-        embeddings = read_embeddings(path, "count again")
-        row = {name: k for k, name in enumerate(embeddings.tracklet_ids)}
-        rows = [row.get(name, -1) for name in self.prepared.tracklets["tracklet_id"]]
-        PolyplinkError.unless(-1 not in rows, f"{path} lacks a tracklet", "count again")
-        vectors: np.ndarray = embeddings.vectors[rows]
-        return vectors
+        return vectors_of(self.prepared, read_embeddings(self.out / VECTORS, "count again"))
 
-    def vectors_of(self, table: pl.DataFrame) -> np.ndarray:
+    def row_vectors(self, table: pl.DataFrame) -> np.ndarray:
         """Vectors (r, d) of the rows of a procedure; parts of cut tracklets are embedded again."""
         vectors: np.ndarray = self.vectors[table["place"].to_numpy()]
         for i in table["whole"].is_duplicated().arg_true().to_list():
@@ -224,8 +220,8 @@ class Desk:
             return Solved(table, log, outdated, decided, counted, None, None, polyps)
         counted_table = table[counted]
         views = Views(
-            self.vectors_of(table)[counted],
-            *self._seconds(name, counted_table),
+            self.row_vectors(table)[counted],
+            *seconds(counted_table, self.prepared.data.procedures).T,
             frames=box_frames(counted_table, self.prepared.detections),
         )
         constraints = constraints_of(decided, counted_table["tracklet_id"].to_list())
@@ -234,21 +230,14 @@ class Desk:
             polyps[row] = label
         return Solved(table, log, outdated, decided, counted, views, identities, polyps)
 
-    def _rate(self, name: str) -> float:
-        return float(self.pictures.procedures[name]["fps"] or USUAL_FPS)
-
     def _duration(self, name: str) -> float:
         """Length of the recording, seconds."""
-        return float(round(self.pictures.procedures[name]["n_frames"] / self._rate(name), 2))
-
-    def _seconds(self, name: str, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        rate = self._rate(name)
-        return table["first_frame"].to_numpy() / rate, table["last_frame"].to_numpy() / rate
+        return float(round(self.pictures.procedures[name]["n_frames"] / self.rates[name], 2))
 
     def _in_view(self, name: str, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Start and end of tracklets in seconds, with the time of their last frame."""
-        start, last = self._seconds(name, table)
-        return start, last + 1 / self._rate(name)
+        start, last = seconds(table, self.prepared.data.procedures).T
+        return start, last + 1 / self.rates[name]
 
     def correct(
         self, index: int, correction: Mapping[str, Any], reviewer: str | None = None
@@ -511,7 +500,7 @@ class Desk:
         and for which `index` is None.
         """
         tracklet = self._row(index, row)
-        query = self.vectors_of(self.solve(index).table)[row]
+        query = self.row_vectors(self.solve(index).table)[row]
         cosines = unit_rows(self.vectors) @ unit_rows(query[None])[0]  # (t,)
         places = np.argsort(-cosines, kind="stable")
         places = places[places != tracklet["place"]]
