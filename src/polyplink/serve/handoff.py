@@ -34,8 +34,6 @@ from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 
 FOLDER = "reviewed"
 FORMAT = "polyplink review 5"
-# Keys of a tracklet, in the order of the fields of `View`.
-VIEW_KEYS = ("id", "start_s", "end_s", "first_frame", "last_frame", "probability")
 # By probe, the fields of a `ReviewedPolyp` that it fills.
 PROBE_FIELDS = {"size": ("size_mm", "size_low_mm", "size_high_mm"), "adenoma": ("adenoma",)}
 LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of the best view and of others; most views
@@ -173,25 +171,23 @@ def reviewed(desk: Desk, language: str = "en") -> Review:
     ]
     cover = desk.count.cover
     basis = None if cover is None else cover.basis_of(procedure.low for procedure in procedures)
+    outdated = [message.text(language) for message in outdated_messages(overview)]
     return Review(
-        FORMAT,
-        __version__,
-        desk.count.weights,
-        overview["title"],
-        overview["simulated"],
-        tuple(overview["probes"]),
-        overview["probes_simulated"],
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        bool(procedures) and all(procedure.reviewed for procedure in procedures),
-        sum(procedure.questions for procedure in procedures),
-        sum(procedure.answered for procedure in procedures),
-        (
-            *overview["warnings"][language],
-            *(message.text(language) for message in outdated_messages(overview)),
-        ),
-        None if basis is None else basis.text(language),
-        cover,
-        tuple(procedures),
+        format=FORMAT,
+        polyplink=__version__,
+        weights=desk.count.weights,
+        dataset=overview["title"],
+        simulated=overview["simulated"],
+        probes=tuple(overview["probes"]),
+        probes_simulated=overview["probes_simulated"],
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        reviewed=bool(procedures) and all(procedure.reviewed for procedure in procedures),
+        questions=sum(procedure.questions for procedure in procedures),
+        answered=sum(procedure.answered for procedure in procedures),
+        warnings=(*overview["warnings"][language], *outdated),
+        basis=None if basis is None else basis.text(language),
+        cover=cover,
+        procedures=tuple(procedures),
     )
 
 
@@ -214,20 +210,19 @@ def _reviewed_procedure(
     tracklets = state["tracklets"]
     polyps = []
     for group in state["groups"]:
-        views = tuple(View(*(tracklets[i][name] for name in VIEW_KEYS)) for i in group["rows"])
         best = tracklets[group["best"]]
         polyps.append(
             ReviewedPolyp(
-                group["name"],
-                group["first_s"],
-                group["last_s"],
-                best["id"],
-                best["start_s"],
-                group["size_mm"],
-                group["size_low_mm"],
-                group["size_high_mm"],
-                group["adenoma"],
-                views,
+                polyp=group["name"],
+                first_s=group["first_s"],
+                last_s=group["last_s"],
+                best_view=best["id"],
+                best_s=best["start_s"],
+                size_mm=group["size_mm"],
+                size_low_mm=group["size_low_mm"],
+                size_high_mm=group["size_high_mm"],
+                adenoma=group["adenoma"],
+                views=tuple(_view(tracklets[i]) for i in group["rows"]),
             )
         )
     active = [
@@ -236,22 +231,34 @@ def _reviewed_procedure(
         if correction["kind"] not in ("undo", "redo") and not correction["undone"]
     ]
     return ReviewedProcedure(
-        state["id"],
-        state["done"],
-        state["done"] and not row["questions"],
-        state["outdated"],
-        row["questions"] + row["answered"],
-        row["answered"],
-        tuple(sorted({correction["reviewer"] for correction in active} - {""})),
-        state["corrections"],
-        state["corrected"],
-        len(state["conflicts"]),
-        polyps_before,
-        state["polyps"],
-        state["low"],
-        state["high"],
-        tuple(polyps),
-        tuple(tracklet["id"] for tracklet in tracklets if tracklet["polyp"] is None),
+        procedure=state["id"],
+        done=state["done"],
+        reviewed=state["done"] and not row["questions"],
+        outdated=state["outdated"],
+        questions=row["questions"] + row["answered"],
+        answered=row["answered"],
+        reviewers=tuple(sorted({correction["reviewer"] for correction in active} - {""})),
+        corrections=state["corrections"],
+        corrected=state["corrected"],
+        contradictions=len(state["conflicts"]),
+        polyps_before=polyps_before,
+        polyps=state["polyps"],
+        low=state["low"],
+        high=state["high"],
+        reviewed_polyps=tuple(polyps),
+        not_polyps=tuple(one["id"] for one in tracklets if one["polyp"] is None),
+    )
+
+
+def _view(tracklet: Mapping[str, Any]) -> View:
+    """A view of a polyp, from the desk's tracklet."""
+    return View(
+        tracklet=tracklet["id"],
+        start_s=tracklet["start_s"],
+        end_s=tracklet["end_s"],
+        start_frame=tracklet["first_frame"],
+        end_frame=tracklet["last_frame"],
+        probability=tracklet["probability"],
     )
 
 
@@ -272,6 +279,8 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     """
     t = Texts(language)
     review, out = reviewed(desk, language), desk.out / FOLDER
+
+    # The table of polyps.
     measured = [field for probe in review.probes for field in PROBE_FIELDS[probe]]
     polyps = [
         (
@@ -300,7 +309,8 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         "reviewers",
     )
     titles = [t(f"column.{name}") for name in names]
-    # A procedure without a polyp has a row among the procedures alone.
+
+    # The table of procedures, which also has those without a polyp.
     counts = [
         (
             procedure.procedure,
@@ -311,20 +321,25 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         for procedure in review.procedures
     ]
     count_titles = [t(f"column.{name}") for name in ("procedure", "polyps", "done", "reviewers")]
-    tables = {
+    sheets = {
         t("column.polyps"): (titles, polyps),
         t("report.procedures"): (count_titles, counts),
     }
-    _write_xlsx(out / "polyps.xlsx", tables)
+    _write_xlsx(out / "polyps.xlsx", sheets)
     _write_csv(out / "polyps.csv", titles, polyps)
     _write_csv(out / "procedures.csv", count_titles, counts)
+
+    # The table of views, with the fields of `View`.
+    columns = [field.name for field in fields(View)]
     views = [
-        (procedure.procedure, polyp.polyp, *(getattr(view, field.name) for field in fields(View)))
+        (procedure.procedure, polyp.polyp, *(getattr(view, name) for name in columns))
         for procedure in review.procedures
         for polyp in procedure.reviewed_polyps
         for view in polyp.views
     ]
-    _write_csv(out / "views.csv", ["procedure", "polyp", *(f.name for f in fields(View))], views)
+    _write_csv(out / "views.csv", ["procedure", "polyp", *columns], views)
+
+    # The record, the page to print, and the boxes.
     write_json(out / "review.json", to_plain(review))
     write_json(out / "review.schema.json", review_schema())
     write_text(out / "report.html", _page(desk, review, t))
@@ -334,7 +349,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     write_coco(data, out / "coco")
     write_mot(data, out / "mot", kind="det")
     prepared = desk.prepared
-    return_boxes(desk.pictures.folder, prepared.data, _tracks(desk), out / "boxes-with-tracks")
+    return_boxes(desk.data, prepared.data, _tracks(desk), out / "boxes-with-tracks")
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name[0] != ".")
 
 
