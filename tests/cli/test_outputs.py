@@ -12,6 +12,7 @@ from polyplink.cli.verb import output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.sharing import sole_writer
+from polyplink.counting.corrections import LOG, Correction, append_correction
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record, weights_path
 from polyplink.pipeline.count_data import protect_other_counts
@@ -52,18 +53,42 @@ def test_only_a_count_of_the_same_source_is_overwritten(tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["notes.txt", "run.json"]
 
 
+def _write_boxes(sample_run: SampleRun, folder: Path, names: tuple[str, ...]) -> None:
+    """Write a folder of boxes in CSV for each of the named procedures."""
+    boxes = read_data(sample_run.data).detections.select(
+        "procedure_id", "frame", "x", "y", "w", "h"
+    )
+    for name in names:
+        (folder / name).mkdir()
+        boxes.filter(pl.col("procedure_id") == name).write_csv(folder / name / "detections.csv")
+        size = f"procedure_id,width,height,n_frames,fps\n{name},48,40,252,25\n"
+        (folder / name / "procedures.csv").write_text(size)
+
+
+def test_answers_of_a_review_outlive_a_moved_folder_and_replace(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    _write_boxes(sample_run, tmp_path, ("001-004", "001-005"))
+    weights = ("--weights", sample_run.weights, "--device", "cpu")
+    options = ("--boxes", "csv", *weights, "--min-seconds", "60", "--out")
+    out, moved = tmp_path / "out", tmp_path / "moved"
+    assert polyplink("run", tmp_path / "001-004", *options, out).exit_code == 0
+    append_correction(out / "count", Correction("001-004", "done"))
+    answers = (out / "count" / LOG).read_bytes()
+    out.rename(moved)
+    again = polyplink("run", tmp_path / "001-004", *options, moved)
+    assert "reviewed here" in again.output
+    assert (moved / "count" / LOG).read_bytes() == answers
+    replaced = polyplink("run", tmp_path / "001-005", *options, moved, "--replace")
+    assert "this count does not contain it" in " ".join(replaced.output.split())
+    assert (moved / "count" / LOG).read_bytes() == answers
+
+
 def test_a_second_recording_replaces_the_first_only_with_replace(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    boxes = read_data(sample_run.data).detections.select(
-        "procedure_id", "frame", "x", "y", "w", "h"
-    )
-    for name in ("001-004", "001-005"):
-        (tmp_path / name).mkdir()
-        boxes.filter(pl.col("procedure_id") == name).write_csv(tmp_path / name / "detections.csv")
-        size = f"procedure_id,width,height,n_frames,fps\n{name},48,40,252,25\n"
-        (tmp_path / name / "procedures.csv").write_text(size)
+    _write_boxes(sample_run, tmp_path, ("001-004", "001-005"))
     long_tracks = ("--min-seconds", "60")
     options = ("--boxes", "csv", "--weights", sample_run.weights, "--device", "cpu", *long_tracks)
     assert polyplink("run", "001-004", *options).exit_code == 0

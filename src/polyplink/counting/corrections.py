@@ -301,20 +301,25 @@ def of_views(
 
 
 def review_messages(
-    log: Sequence[Correction], tracklets: pl.DataFrame, command: str
+    log: Sequence[Correction], procedures: Sequence[str], tracklets: pl.DataFrame, command: str
 ) -> tuple[list[Message], list[Message]]:
     """What a new count says of the corrections that it finds in its folder.
 
     Args:
         log: All corrections.
-        tracklets: The tracklets of all procedures.
+        procedures: The counted procedures.
+        tracklets: Their tracklets.
         command: The command that writes the corrected count.
 
     Returns:
-        A note that a review exists, and a warning that reviews are not used; each may be missing.
+        A note that a review exists, and warnings about reviews that are not used; each may be
+        missing.
     """
-    kept, outdated = [], []
+    kept, outdated, absent = [], [], []
     for name in dict.fromkeys(correction.procedure for correction in log):
+        if name not in procedures:
+            absent.append(name)
+            continue
         rows = tracklets.filter(procedure_id=name)
         of_name = [correction for correction in log if correction.procedure == name]
         current, lost = of_views(of_name, rows)
@@ -324,8 +329,12 @@ def review_messages(
         if lost and not decided.done:
             outdated.append(name)
     note = Message("review_kept", named_procedures(kept) | {"command": command})
-    warning = Message("outdated", named_procedures(outdated))
-    return [note] if kept else [], [warning] if outdated else []
+    warnings = []
+    if outdated:
+        warnings.append(Message("outdated", named_procedures(outdated)))
+    if absent:
+        warnings.append(Message("review_absent", named_procedures(absent)))
+    return [note] if kept else [], warnings
 
 
 def applying(log: Sequence[Correction], decided: Decided) -> list[Correction]:

@@ -62,7 +62,7 @@ SOURCE = "source"  # key in the settings of run.json: the recording or data that
 BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
 RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)  # folders that `run` writes
 # Files of an earlier count that must be removed; all others are overwritten.
-COUNT_FILES = ("count.json", "corrections.jsonl", BOXES, VIDEOS)
+COUNT_FILES = ("count.json", BOXES, VIDEOS)
 # Columns of counts.csv.
 COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
 
@@ -129,6 +129,9 @@ def protect_other_counts(
 ) -> None:
     """Refuse to overwrite the count of another source; with `replace`, remove that count.
 
+    The answers of its review stay: they apply again if the recording was only moved, and to no
+    other views.
+
     Args:
         folder: The output folder.
         source: The source to count; None if the same name may stand for another procedure, as that
@@ -150,13 +153,15 @@ def protect_other_counts(
     PolyplinkError.unless(
         replace,
         f"{folder} holds the count of {recording}",
-        "name another --out, or replace that count with --replace",
+        "name another --out, or replace that count with --replace, which keeps answers of a review",
     )
     for part in existing:
-        if part.is_dir():
-            shutil.rmtree(part)
-        else:
-            part.unlink()
+        reviewed = (part / LOG).is_file()
+        for path in [path for path in part.iterdir() if path.name != LOG] if reviewed else [part]:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 def return_data(
@@ -273,7 +278,9 @@ def count_data(
     )
     hand_off = _COMMAND_LINE(["polyplink", "hand-off", str(out)])
     kept, outdated = (
-        review_messages(corrections, prepared.tracklets, hand_off) if corrections else ([], [])
+        review_messages(corrections, prepared.procedures, prepared.tracklets, hand_off)
+        if corrections
+        else ([], [])
     )
     page = build_report(
         Message("report.title"),
