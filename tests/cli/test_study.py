@@ -9,8 +9,10 @@ import pytest
 
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.data.tables import read_data, write_data
+from polyplink.learn.train_config import TrainConfig
+from polyplink_lab.reproduce import encoders_under_test
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import TINY
+from tests.conftest import TINY, SampleRun
 from tests.samples import write_procedures
 
 RECIPES = """
@@ -82,3 +84,19 @@ def test_data_without_polyps_are_refused_before_training(tmp_path: Path) -> None
     refused = polyplink("study", "ntssl-demo", data, "-o", tmp_path / "out")
     assert_refused(refused, "needs true polyps")
     assert not list(tmp_path.glob("out/runs/*"))
+
+
+def test_an_unknown_column_is_refused_after_the_first_training(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained_seeds: list[int] = []
+
+    def trained(recipe: TrainConfig, *_: object) -> Path:
+        trained_seeds.append(recipe.seed)
+        return sample_run.run
+
+    monkeypatch.setattr(encoders_under_test, "trained", trained)
+    options = ("--columns", "mpa", "--task", "retrieval", "--device", "cpu")
+    refused = polyplink("study", "ntssl-demo", sample_run.data, "-o", tmp_path / "out", *options)
+    assert_refused(refused, "there is no figure 'mpa'; --columns takes mAP")
+    assert trained_seeds == [42]

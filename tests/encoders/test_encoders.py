@@ -31,6 +31,7 @@ from polyplink.encoders.config import (
     SfeConfig,
 )
 from polyplink.encoders.encoder import Encoder, to_pixels
+from polyplink.models.shipped import ENCODER
 from polyplink.recipes.earlier import counting_encoder
 from tests.encoders.small import (
     BACKBONE,
@@ -73,6 +74,8 @@ def test_a_record_without_a_kind_is_a_transformer() -> None:
         (lambda: EncoderConfig(dropout=1.0), "encoder.dropout is 1.0"),
         (lambda: EncoderConfig(std=(1, 0, 1)), "encoder.std is"),
         (lambda: SfeConfig(projector_out=0), "encoder.projector_out is 0"),
+        (lambda: SfeConfig(stages=(2, 2)), r"encoder.stages is \[2, 2\]; give numbers from 0"),
+        (lambda: SfeConfig(stages=(-1,)), r"encoder.stages is \[-1\]"),
         (lambda: MveConfig(width=100), "not a multiple of encoder.heads"),
         (lambda: MveConfig(frame_hidden=0), "encoder.frame_hidden is 0"),
         (lambda: FoundationConfig(size=0), "encoder.size is 0"),
@@ -184,8 +187,9 @@ def test_backbone_weights_are_loaded_strictly_except_the_classifier(tmp_path: Pa
     model, width = build_frame_encoder(BACKBONE)
     state = {k: v.clone() for k, v in model.state_dict().items()}
     path = tmp_path / "w.safetensors"
-    with pytest.raises(PolyplinkError, match=r"no file .* with weights of the frame encoder"):
-        build_frame_encoder(BACKBONE, path)
+    for absent in (path, Path(ENCODER)):  # a shipped encoder has more than a backbone
+        with pytest.raises(PolyplinkError, match=r"no file .* with weights of the frame encoder"):
+            build_frame_encoder(BACKBONE, absent)
     save_file(state | {"fc.weight": torch.zeros(5, width)}, path)
     reloaded, _ = build_frame_encoder(BACKBONE, path)
     assert all(torch.equal(v, state[k]) for k, v in reloaded.state_dict().items())

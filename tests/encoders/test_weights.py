@@ -262,6 +262,10 @@ def test_a_saved_folder_has_a_card_and_loads_from_mirrors(
     write_json(tmp_path / "run.json", {"inputs": {"weights": "0", "other": weights_id(path)}})
     save_pretrained(path, tmp_path / "again", figures=tmp_path)
     assert "| Retrieval: mAP | 0.9 |" in (tmp_path / "again" / "README.md").read_text()
+    figures = (tmp_path / "figures.csv").read_text()
+    (tmp_path / "decimal-comma.csv").write_text(figures.replace(",0.9,", ',"0,9",'))
+    with pytest.raises(PolyplinkError, match="'0,9', which is not a number"):
+        save_pretrained(path, tmp_path / "third", figures=tmp_path / "decimal-comma.csv")
     write_json(tmp_path / "run.json", {"inputs": {"weights": "0"}})
     with pytest.raises(PolyplinkError, match=r"are of other weights \(0\)"):
         save_pretrained(path, tmp_path / "third", figures=tmp_path)

@@ -114,6 +114,14 @@ class SfeConfig(_FramesConfig):
     projector_hidden: Annotated[int, AT_LEAST_ONE] = 2048
     kind: Literal["sfe"] = "sfe"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        PolyplinkError.unless(
+            len(set(self.stages)) == len(self.stages) and min(self.stages, default=0) >= 0,
+            f"encoder.stages is {list(self.stages)}",
+            "give numbers from 0, each once",
+        )
+
 
 @dataclass(frozen=True)
 class MveConfig(_TransformerConfig):

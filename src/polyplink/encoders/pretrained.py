@@ -253,7 +253,13 @@ def _figure_lines(measured: Sequence[Mapping[str, str]]) -> list[str]:
         return ["None were measured for this card."]
 
     def number(text: str) -> str:
-        return f"{float(text):.3g}" if text else ""
+        try:
+            return f"{float(text):.3g}" if text else ""
+        except ValueError:
+            raise PolyplinkError(
+                f"a figure is {text!r}, which is not a number",
+                "give a folder that `polyplink evaluate` wrote",
+            ) from None
 
     lines = ["| figure | value | interval | of |", "|---|---|---|---|"]
     for row in measured:

@@ -109,8 +109,9 @@ def stored() -> list[Path]:
 
 
 def added_weights(weights: Path) -> Path | None:
-    """The file of added weights with a name; None for a path, or if the name is unknown."""
-    if weights.exists() or weights.name != str(weights):
+    """The file of added weights with a name; None for a path, or if no such weights were added."""
+    is_path = weights.exists() or weights.name != str(weights)
+    if is_path or is_shipped(weights, "encoder"):
         return None
     if (path := stored_path(weights.name)).is_file():
         return path

@@ -181,7 +181,9 @@ def study(
         except PolyplinkError as error:
             failed.append(f"{label}: {error}")
             continue
-        first = first or figures
+        if first is None:
+            first = figures
+            _check_columns(columns, first)  # before the other trainings
         measured.setdefault(name, {})[seed] = resampled
         runs.append(Run(name, seed, folder, figures.figures))
     if first is None or encoded is None:
@@ -207,6 +209,14 @@ def study(
         warnings=[*failed, *code * [UNMEASURED]],
         code=code,
     )
+
+
+def _check_columns(names: Sequence[str], figures: "EncoderFigures") -> None:
+    """Refuse figures of the tables that are not measured."""
+    from polyplink.report.evaluation_table import columns
+    from polyplink.report.records import Comparison
+
+    Comparison(tuple(columns(figures)), (), {}).with_headline(names)
 
 
 def _configured(
