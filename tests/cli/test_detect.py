@@ -280,6 +280,8 @@ def test_a_detector_is_trained_evaluated_and_used(
         Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"{k}.png")
     options = ("--frames", "4", "--side", "64", "--empty", empty)
     command = ("train-detector", sample_run.data, "-o", out, *options)
+    refused = polyplink(*command, "--init", sample_run.weights)
+    assert_refused(refused, "is not a detector that `polyplink train-detector` wrote")
     result = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from polyplink.evaluate.detections import DetectorFigures, Floats
     from polyplink.learn.detector.augmented_frames import TrainingFrames
     from polyplink.learn.detector.fit import FitConfig, FitState
+    from polyplink.learn.detector.yolox import YoloxNano
 
 Name = TypeVar("Name")
 
@@ -114,7 +115,7 @@ def train_detector(
         # Procedures, and images without a polyp, to train on and to measure on.
         from polyplink.data.files.trees import image_files
         from polyplink.data.tables import read_data
-        from polyplink.detect.onnx import DetectorRecord, read_record
+        from polyplink.detect.onnx import DetectorRecord
         from polyplink.encoders.device import pick_device
         from polyplink.evaluate.detections import LEAST_SCORE
         from polyplink.learn.detector.figure import training_figure
@@ -144,17 +145,17 @@ def train_detector(
             "held": held,
             "training": config,
         }
-        _claim(folder, to_plain(settings))
         images, unseen_images = _split(image_files(empty) if empty else [], held)
+        start, before = _start(init, seed)
+        _claim(folder, to_plain(settings))
         read = partial(read_frames, data, data_set, side=side, most=frames, workers=workers)
         learned = read(trained, empty=images, progress=partial(progress, "procedures"))
 
         # The network, as an ONNX file.
         processes = max(1, workers - 1)  # this one trains
         state = _fit(
-            learned, init, config, folder, progress, device=torch_device, workers=processes
+            learned, start, config, folder, progress, device=torch_device, workers=processes
         )
-        before = DetectorRecord() if init is None else read_record(init)
         record = DetectorRecord(
             "yolov8",
             (side, side),
@@ -210,9 +211,20 @@ def _check(out: Path, side: int, init: Path | None) -> None:
     PolyplinkError.unless(init is None or init.is_file(), f"no file {init}", "check the path")
 
 
+def _start(init: Path | None, seed: int) -> "tuple[YoloxNano, DetectorRecord]":
+    """The network that training starts from, and the record of the detector that it is from."""
+    from polyplink.detect.onnx import DetectorRecord, read_record
+    from polyplink.learn.detector.onnx_file import read_network
+    from polyplink.learn.detector.yolox import YoloxNano
+
+    if init is None:
+        return YoloxNano.random(seed), DetectorRecord()
+    return read_network(init), read_record(init)
+
+
 def _fit(
     frames: "TrainingFrames",
-    init: Path | None,
+    start: "YoloxNano",
     config: "FitConfig",
     folder: Path,
     progress: Progress,
@@ -222,14 +234,11 @@ def _fit(
 ) -> "FitState":
     """Train the network, or continue its training in a folder, with a line of epochs.csv each."""
     from polyplink.learn.detector.fit import fit_detector
-    from polyplink.learn.detector.onnx_file import read_network
-    from polyplink.learn.detector.yolox import YoloxNano
 
     def after_epoch(state: "FitState") -> None:
         _write_epochs(folder / "epochs.csv", state)
         progress(f"epoch {state.epoch}, loss {state.losses[-1]:.3f}", state.epoch, config.epochs)
 
-    start = YoloxNano.random(config.seed) if init is None else read_network(init)
     return fit_detector(
         frames,
         start,

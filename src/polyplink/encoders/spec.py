@@ -160,13 +160,13 @@ class Spec(Published):
         PolyplinkError.unless(
             size == self.size or not self.only_size,
             f"{self.name} only takes images of {self.size} pixels, not {size}",
-            f"give --set encoder.size={self.size} --set prepare.size={self.size}",
+            _size_hint(self.size),
         )
         PolyplinkError.unless(
             size % self.patch == 0,
             f"{self.name} cuts images into patches of {self.patch} pixels, and {size} is not a "
             "multiple of that",
-            f"give --set encoder.size={nearest} --set prepare.size={nearest}",
+            _size_hint(nearest),
         )
         PolyplinkError.unless(
             clip == 0 or clip >= self.least_frames,
@@ -205,6 +205,11 @@ class Spec(Published):
         if not self.part:
             return tensors
         return {name.removeprefix(f"{self.part}."): tensor for name, tensor in tensors.items()}
+
+
+def _size_hint(size: int) -> str:
+    """How to set the image size, in `weights` and in `train`."""
+    return f"give --size {size}, or --set encoder.size={size} --set prepare.size={size} to train"
 
 
 def transformers() -> ModuleType:
