@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from polyplink.associate.clusterers import LearnedLinks
@@ -19,7 +18,7 @@ from polyplink.associate.identities import (
 )
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.counting.interval import ASK_BELOW, Coverage, cover_of, fit_interval
-from polyplink.counting.link import Linked, ProcedureTracklets, alike_messages
+from polyplink.counting.link import alike_messages, alike_together
 from polyplink.data.origin import BoxSource
 
 CALIBRATION = Calibration("annotated", None, "simulated procedures", 40)
@@ -42,9 +41,8 @@ def test_polyps_that_look_alike_in_one_frame_are_named(
     views = Views(vectors, start, start + 2.0)
     identities = identify(views, start / 30, POINT)
     assert len(np.unique(identities.labels[1:])) == 1 + (together or cosine < 0.5)
-    table = pl.DataFrame({"polyp_id": [None] * 3})
-    linked = Linked(ProcedureTracklets("case", table, start / 30, views), identities, [])
-    texts = [str(message) for message in alike_messages(POINT, [linked])]
+    alike = alike_together(POINT, views, identities.labels)
+    texts = [str(message) for message in alike_messages({"case": alike})]
     assert len(texts) == warned
     assert all("although they look alike: case: 2, 3 (numbers" in text for text in texts)
 

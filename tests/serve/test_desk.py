@@ -14,8 +14,10 @@ import pytest
 from PIL import Image
 
 from polyplink import build_index
+from polyplink.associate.links import Views
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting import link
 from polyplink.counting.corrections import Correction, append_correction
 from polyplink.encoders.vectors import read_embeddings, write_embeddings
 from polyplink.serve.desk import Desk
@@ -229,6 +231,31 @@ def test_merging_views_merges_their_polyps(desk: Desk) -> None:
     after = desk.correct(0, {"kind": "merge", "rows": [first_row, second_row]})
     assert [group["rows"] for group in after["groups"]] == [[0, 1, 2, 3, 4, 5]]
     assert sorted(after["log"][-1]["rows"]) == [0, 1, 2, 3, 4, 5]
+
+
+def test_polyps_that_look_alike_are_named_as_corrected(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overlap(views: Views) -> np.ndarray:
+        """The last two views share a frame."""
+        shared = np.zeros((len(views.start),) * 2, np.bool_)
+        shared[-1, -2] = shared[-2, -1] = True
+        return shared
+
+    monkeypatch.setattr(Views, "overlap", property(overlap))
+    monkeypatch.setattr(link, "ALIKE", 0.0)
+
+    def alike(state: dict[str, Any]) -> list[str]:
+        return [line for line in state["warnings"]["en"] if "look alike" in line]
+
+    removed = desk.correct(0, {"kind": "not_polyp", "rows": [0]})
+    a, b = (removed["tracklets"][row]["polyp"] + 1 for row in (4, 5))
+    assert f"{removed['id']}: {min(a, b)}, {max(a, b)};" in alike(removed)[0]
+    assert alike(desk.overview()) == alike(removed)
+    for answer in ({"kind": "merge", "rows": [4, 5]}, {"kind": "different", "a": 4, "b": 5}):
+        answered = desk.correct(0, answer)
+        assert not [line for line in alike(answered) if removed["id"] in line]
+        assert alike(desk.correct(0, {"kind": "undo", "of": answered["undo"]})) == alike(removed)
 
 
 def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Path) -> None:

@@ -10,7 +10,8 @@ import polars as pl
 
 from polyplink.associate.alarms import AlarmModel, tracklet_features
 from polyplink.associate.identities import Identities, OperatingPoint, from_record, identify
-from polyplink.associate.links import Views
+from polyplink.associate.links import Flags, Views
+from polyplink.associate.partition import Labels
 from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
@@ -233,22 +234,35 @@ def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Messa
     return messages
 
 
-def alike_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
-    """The warning about polyps that look alike in the same frames, if there are any."""
-    pairs = [pair for procedure in linked for pair in _alike_together(point, procedure)]
+def alike_messages(alike: Mapping[str, Sequence[tuple[int, int]]]) -> list[Message]:
+    """The warning about polyps that look alike in the same frames, if there are any.
+
+    Args:
+        alike: Procedure -> its pairs of such polyps, from `alike_together`.
+    """
+    pairs = [f"{name}: {a + 1}, {b + 1}" for name, polyps in alike.items() for a, b in polyps]
     listed = "; ".join(pairs[:3]) + ("; ..." if len(pairs) > 3 else "")
     return [Message("alike_together", {"pairs": listed})] if pairs else []
 
 
-def _alike_together(point: OperatingPoint, procedure: Linked) -> list[str]:
-    """Pairs of polyps that look alike in the same frames, as two pictures of one polyp do."""
-    views, labels = procedure.tracklets.views, procedure.identities.labels
-    overlap = np.triu(views.overlap)
-    if point.links is None or not overlap.any():
+def alike_together(
+    point: OperatingPoint, views: Views, labels: Labels, apart: Flags | None = None
+) -> list[tuple[int, int]]:
+    """Pairs of polyps that look alike in the same frames, as two pictures of one polyp do.
+
+    Args:
+        point: The operating point.
+        views: The n tracklets.
+        labels: Polyp of every tracklet (n,).
+        apart: Pairs of tracklets (n, n) that a reviewer called different polyps.
+    """
+    together = np.triu(views.overlap & (labels[:, None] != labels[None, :]))
+    if apart is not None:
+        together &= ~apart
+    if point.links is None or not together.any():
         return []
-    alike = np.argwhere(overlap & (point.links.likeness(views) >= ALIKE))
-    polyps = sorted({tuple(sorted(labels[pair].tolist())) for pair in alike})
-    return [f"{procedure.tracklets.procedure_id}: {a + 1}, {b + 1}" for a, b in polyps]
+    alike = np.argwhere(together & (point.links.likeness(views) >= ALIKE))
+    return sorted({(min(pair), max(pair)) for pair in labels[alike].tolist()})
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,13 @@ import polars as pl
 from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.messages import Message
-from polyplink.counting.link import Linked, LinkedPart, alike_messages, link_messages
+from polyplink.counting.link import (
+    Linked,
+    LinkedPart,
+    alike_messages,
+    alike_together,
+    link_messages,
+)
 from polyplink.counting.result import CountedPolyp, CountedProcedure, CountedTracklet, DoubtfulLink
 from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
@@ -57,7 +63,13 @@ def count_messages(
     """
     prepared, record = part.encoded.prepared, part.encoded.first.record
     assert record is not None
-    warnings = link_messages(part.point, part.linked) + alike_messages(part.point, part.linked)
+    alike = {
+        procedure.tracklets.procedure_id: alike_together(
+            part.point, procedure.tracklets.views, procedure.identities.labels
+        )
+        for procedure in part.linked
+    }
+    warnings = link_messages(part.point, part.linked) + alike_messages(alike)
     met = [name for name, _ in seen_procedures(record.seen, prepared.data, prepared.procedures)]
     if met:
         warnings.append(Message("seen_in_training", {"n": len(met), "first": met[0]}))

@@ -196,13 +196,12 @@ class Count:
         """The header of every page that shows the count.
 
         Returns:
-            warnings and basis (the data of the intervals' calibration), sentences by language;
-            ask_below, the confidence below which every link is put up for review (None if those
-            are that could change the count); and links, whether links have probabilities.
+            basis (the data of the intervals' calibration), sentences by language; ask_below, the
+            confidence below which every link is put up for review (None if those are that could
+            change the count); and links, whether links have probabilities.
         """
         basis, point = [] if self.basis is None else [self.basis], self.point
         return {
-            "warnings": in_every_language(self.all_messages),
             "basis": in_every_language(basis),
             "ask_below": point.ask_below,
             "links": point.links is not None,

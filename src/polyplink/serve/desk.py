@@ -22,6 +22,7 @@ from polyplink.associate.identities import identify
 from polyplink.associate.links import Views
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import in_every_language
 from polyplink.counting.corrections import (
     LOG,
     Correction,
@@ -36,7 +37,7 @@ from polyplink.counting.corrections import (
     read_corrections,
     views_key,
 )
-from polyplink.counting.link import vectors_of
+from polyplink.counting.link import alike_messages, alike_together, vectors_of
 from polyplink.counting.result import FILE, Count
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.vectors import read_embeddings
@@ -217,7 +218,7 @@ class Desk:
         counted = [row for row, tracklet_id in enumerate(ids) if tracklet_id not in left_out]
         polyps: list[int | None] = [None] * len(ids)
         if not counted:
-            return Solved(table, log, outdated, decided, counted, None, None, polyps)
+            return Solved(table, log, outdated, decided, counted, None, None, polyps, [])
         counted_table = table[counted]
         views = Views(
             self.row_vectors(table)[counted],
@@ -228,7 +229,9 @@ class Desk:
         identities = identify(views, counted_table["position"].to_numpy(), self.point, constraints)
         for row, label in zip(counted, identities.labels.tolist(), strict=True):
             polyps[row] = label
-        return Solved(table, log, outdated, decided, counted, views, identities, polyps)
+        _, apart = constraints.closed(len(counted))
+        alike = alike_together(self.point, views, identities.labels, apart)
+        return Solved(table, log, outdated, decided, counted, views, identities, polyps, alike)
 
     def _duration(self, name: str) -> float:
         """Length of the recording, seconds."""
@@ -312,6 +315,16 @@ class Desk:
             self.names[index], "cut", (uncut_id,), parts, frame=frame, reviewer=reviewer[:80]
         )
 
+    def _warnings(self) -> dict[str, list[str]]:
+        """The warnings of the count by language; of polyps that look alike, as corrected."""
+        solved = {name: self.solve(index) for index, name in enumerate(self.names)}
+        messages = self.count.all_messages
+        if any(procedure.corrected for procedure in solved.values()):
+            others = [message for message in messages if message.kind != "alike_together"]
+            alike = {name: procedure.alike for name, procedure in solved.items()}
+            messages = (*others, *alike_messages(alike))
+        return in_every_language(messages)
+
     def overview(self) -> dict[str, Any]:
         """Counts of all procedures, for the first page."""
         procedures = []
@@ -343,6 +356,7 @@ class Desk:
             "version": self.version(),
             "simulated": any(name.startswith(SIMULATED) for name in names),
             **self.count.header(),
+            "warnings": self._warnings(),
             "reviewer": self.reviewer,
             "purpose": self.count.purpose,
             "probes": [name for name in PROBES if getattr(self.point, name) is not None],
@@ -362,6 +376,7 @@ class Desk:
             "index": index,
             "id": name,
             "version": self.version(),
+            "warnings": self._warnings(),
             "duration_s": self._duration(name),
             "fps": row["fps"],
             "n_frames": row["n_frames"],

@@ -29,6 +29,7 @@ class Solved(NamedTuple):
         views: The views of these tracklets; None if there are none.
         identities: The identities of these tracklets; None if there are none.
         polyps: Index of the polyp of each row; None for tracklets that are not linked.
+        alike: Pairs of polyps that look alike in the same frames and were not called different.
     """
 
     table: pl.DataFrame
@@ -39,6 +40,7 @@ class Solved(NamedTuple):
     views: Views | None
     identities: Identities | None
     polyps: list[int | None]
+    alike: list[tuple[int, int]]
 
     def joined(self, answer: Correction) -> bool | None:
         """Whether the pair of an answer is counted as one polyp; None if one is not counted."""

@@ -90,6 +90,7 @@ function take(procedure) {
       conflicts: procedure.conflicts.length, corrections: procedure.corrections,
     });
     overview.version = Math.max(overview.version, procedure.version);
+    overview.warnings = procedure.warnings;
   }
 }
 
