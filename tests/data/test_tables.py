@@ -6,9 +6,10 @@ The tests of the command `merge` are in tests/cli/test_import.py.
 import os
 import shutil
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import polars as pl
 import pytest
@@ -31,14 +32,16 @@ from polyplink.data.vocabulary import known_overlap
 from tests.data.sample_sets import data_set, data_sets, procedure_row, scored_set, small_set
 
 
-def _detections(**columns: list[object]) -> pl.DataFrame:
+def _detections(**columns: list[Any] | pl.Series) -> pl.DataFrame:
     valid = {"procedure_id": ["a", "a"], "frame": [0, 1], "x": [1, 2], "y": [1, 2]}
     valid |= {"w": [5, 5], "h": [5, 5]}
     return pl.DataFrame(valid | columns, strict=False)
 
 
 def test_check_adds_nullable_columns_casts_and_drops_unknown_columns() -> None:
-    table = check(_detections(extra=[1, 2]), DETECTIONS, "detections")
+    categories = pl.Series(["10", "2"], dtype=pl.Categorical)
+    table = check(_detections(extra=[1, 2], frame=categories), DETECTIONS, "detections")
+    assert table["frame"].to_list() == [10, 2]
     assert table.columns == list(DETECTIONS)
     assert [table.schema[name] for name in DETECTIONS] == [c.dtype for c in DETECTIONS.values()]
     assert table["score"].null_count() == table["image"].null_count() == 2
@@ -58,6 +61,8 @@ def test_check_adds_nullable_columns_casts_and_drops_unknown_columns() -> None:
         (_detections(frame=[0.5, 1]), "column frame, row 0: 0.5 is not a valid value"),
         (_detections(w=[5, 0]), "column w, row 1: 0 is too small; write width, pixels, above 0"),
         (_detections(h=[-1, 5]), "column h, row 0: -1 is too small; write height, pixels, above 0"),
+        (_detections(frame=[Decimal("0.5"), 1]), "column frame, row 0: 0.5 is not a valid value"),
+        (_detections(frame=pl.Series(["0", "x"], dtype=pl.Categorical)), "row 1: 'x' is not a"),
         (_detections(frame=[[1], [2]]), "column frame holds List"),
         (_detections(x=[{"a": 1}, {"a": 2}]), "column x holds Struct"),
         (_detections(x=[date(2026, 1, 1), None]), "column x holds Date"),

@@ -175,6 +175,9 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             the column, the first bad row (from 0) and the fix. Names and paths must not be empty,
             too long, or contain control characters.
     """
+    frame = frame.with_columns(
+        pl.col(pl.Categorical, pl.Enum).cast(pl.String), pl.col(pl.Decimal).cast(pl.Float64)
+    )
     cast: list[pl.Expr] = []
     rules: list[_CellRule] = []
     for name, column in schema.items():
@@ -186,8 +189,8 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
             cast.append(pl.lit(None, dtype=column.dtype).alias(name))
             continue
         dtype = frame.schema[name]
-        is_text = dtype in (pl.Null, pl.String, pl.Categorical, pl.Enum)
-        if not is_text and not (dtype.is_numeric() and column.dtype.is_numeric()):
+        are_numbers = dtype.is_numeric() and column.dtype.is_numeric()
+        if not are_numbers and dtype not in (pl.Null, pl.String):
             problem = f"table {table}: column {name} holds {dtype}"
             raise PolyplinkError(problem, f"write {column.meaning}")
         cast.append(pl.col(name).cast(column.dtype, strict=False))
