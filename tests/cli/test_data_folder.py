@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 
+from polyplink.core.text import many
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
@@ -45,7 +46,7 @@ def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(
     write_data(tmp_path, DataSet.of(boxes, procedures, polyps))
     (line,) = [line for line in polyplink("doctor", tmp_path, "--no-images").stdout.splitlines()
                if "tracklets (" in line]  # fmt: skip
-    assert line.startswith("warning tracklets (58): the default settings give 1 tracklets; of 98")
+    assert line.startswith("warning tracklets (58): the default settings give 1 tracklet; of 98")
     for reason in ("40 where gaps", "9 of polyps with fewer than 30", "9 without a polyp"):
         assert reason in line
     # As for `count`, the detector's own settings, and no track goes from one scene to another.
@@ -54,7 +55,7 @@ def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(
     for scenes, tracks in (("one", 2), ("two", 2), ("three", 1)):
         write_scenes(tmp_path, {"v": np.array(by_scenes[scenes])})
         printed = polyplink("doctor", tmp_path, "--no-images").stdout
-        assert f"the settings of YOLO give {tracks} tracklets; of 98 boxes" in printed, scenes
+        assert f"the settings of YOLO give {many(tracks, 'tracklet')}; of 98" in printed, scenes
 
 
 @pytest.mark.usefixtures("empty_store")

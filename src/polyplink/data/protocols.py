@@ -23,6 +23,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps
 
 TA_IDENTITIES = {"real-colon": 85, "ldpolyp": 160, "sun": 100, "polypsset": 39}  # 384
@@ -179,7 +180,7 @@ def split_by_shares(
     weights = Counter(owner.values())
     PolyplinkError.unless(
         len(weights) >= len(shares),
-        f"{len(shares)} parts for {len(weights)} patients: a part would be empty",
+        f"{many(len(shares), 'part')} for {many(len(weights), 'patient')}: a part would be empty",
         "give fewer parts with --shares",
     )
     # Patients with many procedures first, so that the others even out the shares.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.text import many
 from polyplink.data.doctor import Finding, Severity
 from polyplink.data.origin import read_origin
 from polyplink.data.tables import DataSet
@@ -53,7 +54,7 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
     reasons = [f"{n} {reason}" for reason, n in lost.items() if n]
     severity: Severity = "note"
     of = f"settings of {origin.name}" if origin and settings != defaults else "default settings"
-    what, hint = f"the {of} give {kept.height} tracklets", "none needed"
+    what, hint = f"the {of} give {many(kept.height, 'tracklet')}", "none needed"
     if reasons:
         what += f"; of {total} boxes they leave out {', '.join(reasons)}"
         hint = "give these options to change them"
@@ -76,6 +77,7 @@ def _for_few_boxes(
     table = kept_tracklets(built, loose, fps)
     return (
         f"for single frames and short sequences: --max-gap {gap} --min-iou 0 --min-length 1 "
-        f"--min-seconds 0 --stride 1 gives {table.height} tracklets of {table['n'].sum()} boxes; "
+        f"--min-seconds 0 --stride 1 gives {many(table.height, 'tracklet')} of "
+        f"{many(int(table['n'].sum()), 'box')}; "
         "prepare, train, embed, count and evaluate take these options"
     )
