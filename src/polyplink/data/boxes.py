@@ -36,7 +36,7 @@ BOXES: Mapping[str, pl.DataType] = {
     "width": pl.Float64(),  # size of the box's frame, if it may differ from the procedure's
     "height": pl.Float64(),
     "file": pl.Int32(),  # number of the source's file, and of the box in it, both from 0; null
-    "item": pl.Int64(),  # if files of the format are not written again (see `marks`)
+    "item": pl.Int64(),  # if files of the format are not written again (see `Format.mark`)
 }
 _SIDES = ("x", "y", "w", "h")
 _X, _Y, _W, _H, _RIGHT, _BOTTOM = (pl.col(name) for name in (*_SIDES, "right", "bottom"))

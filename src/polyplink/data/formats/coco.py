@@ -32,9 +32,8 @@ from polyplink.data.formats.assemble import (
     sizes_of_procedures,
     splits_of,
 )
-from polyplink.data.formats.format import Format
+from polyplink.data.formats.format import Format, by_item
 from polyplink.data.formats.frame_names import PARTS, name_frames, numbers_alone
-from polyplink.data.formats.marks import by_item
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 _File = tuple[Path, str | None]  # an annotation file, and the part in its name ("train")
@@ -497,7 +496,7 @@ def mark_coco(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
 
     Args:
         path: A file of annotations, or of a detector's results; any other file gives nothing.
-        marks: See `polyplink.data.formats.marks`.
+        marks: See `Format`.
 
     Raises:
         PolyplinkError: If the file is not JSON.

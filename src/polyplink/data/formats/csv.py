@@ -21,8 +21,7 @@ from polyplink.data.formats.assemble import (
     number,
     source_folder,
 )
-from polyplink.data.formats.format import Format
-from polyplink.data.formats.marks import by_item
+from polyplink.data.formats.format import Format, by_item
 from polyplink.data.formats.side_tables import write_side_tables
 from polyplink.data.tables import (
     DETECTIONS,
@@ -123,7 +122,7 @@ def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
 
     Args:
         path: A file that `import_csv` reads.
-        marks: See `polyplink.data.formats.marks`.
+        marks: See `Format`.
 
     Raises:
         PolyplinkError: If the file is not a table.

@@ -1,10 +1,12 @@
-"""A format of data sets: its reader and writer, what is lost in writing, options of all readers."""
+"""A format of data sets: its functions, what is lost in writing, and the options of all readers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TypedDict
+
+import polars as pl
 
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.faults import Faults
@@ -14,6 +16,8 @@ RELEASED = ("images", "scores", "splits", "dates")
 """Keys of `conversion.LOSSES` that are lost in every layout of a released data set."""
 ONE_A_VIDEO = (*RELEASED, "unnamed boxes", "several polyps", "fps", "preparation")
 """Keys that are lost in layouts with one polyp per video."""
+SEPARATE = {"tracks": "track_id", "polyps": "polyp"}
+"""Folder -> column, for formats in which a box has one number: each number gets a file."""
 
 
 class ImportOptions(TypedDict, total=False):
@@ -57,11 +61,27 @@ class Format:
         read: The importer: (source, images, strict, workers, progress, and options of the format).
         write: Writes a data set into a folder; None if the format can only be read.
         loses: Keys of `conversion.LOSSES` that are lost in writing.
-        mark: Returns one file with the track and polyp of its boxes (see `formats.marks`); None if
-            boxes are returned as a table.
+        mark: Returns one file of a source with the track and polyp of its boxes, as a mapping of
+            folders ("" if both numbers are in one file) to bytes; None if boxes are returned as a
+            table. Its arguments are the path, `marks`, and the options of `Places`. `marks` has the
+            columns item (the number of a box in the file, as in the importer), track_id and polyp
+            (whole numbers, null for none).
     """
 
     read: Callable[..., Imported]
     write: Callable[[DataSet, Path], None] | None = None
     loses: Sequence[str] = ()
     mark: Callable[..., dict[str, bytes]] | None = None
+
+
+def by_item(marks: pl.DataFrame, n: int) -> pl.DataFrame:
+    """track_id and polyp of all n boxes of a file, null for those without a mark.
+
+    Example:
+        >>> marks = pl.DataFrame({"item": [2, 0], "track_id": [7, 8], "polyp": [1, None]})
+        >>> by_item(marks, 3).rows()
+        [(8, None), (None, None), (7, 1)]
+    """
+    items = pl.DataFrame({"item": pl.int_range(n, dtype=pl.Int64, eager=True)})
+    numbers = marks.select(pl.col("item", "track_id", "polyp").cast(pl.Int64))
+    return items.join(numbers, on="item", how="left", maintain_order="left").drop("item")

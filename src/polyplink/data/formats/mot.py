@@ -29,9 +29,8 @@ from polyplink.data.formats.assemble import (
     source_folder,
     splits_of,
 )
-from polyplink.data.formats.format import Format
+from polyplink.data.formats.format import SEPARATE, Format, by_item
 from polyplink.data.formats.frame_names import PARTS
-from polyplink.data.formats.marks import SEPARATE, by_item
 from polyplink.data.formats.side_tables import number_polyps, write_side_tables
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
@@ -245,7 +244,7 @@ def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
 
     Args:
         path: A file that `import_mot` reads.
-        marks: See `polyplink.data.formats.marks`.
+        marks: See `Format`.
     """
     text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
     lines = text.removesuffix("\n").split("\n")

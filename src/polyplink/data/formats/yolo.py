@@ -32,9 +32,8 @@ from polyplink.data.formats.assemble import (
     sizes_of_procedures,
     splits_of,
 )
-from polyplink.data.formats.format import Format
+from polyplink.data.formats.format import SEPARATE, Format, by_item
 from polyplink.data.formats.frame_names import PARTS, name_frames, numbers_alone
-from polyplink.data.formats.marks import SEPARATE, by_item
 from polyplink.data.formats.side_tables import number_polyps, read_side_tables, write_side_tables
 from polyplink.data.formats.videos import find_videos
 from polyplink.data.tables import DataSet, Imported
@@ -353,7 +352,7 @@ def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes
 
     Args:
         path: A file that `import_yolo` reads; one that is not UTF-8 text is returned unchanged.
-        marks: See `polyplink.data.formats.marks`.
+        marks: See `Format`.
         sixth: Meaning of the sixth of six values.
     """
     data = path.read_bytes()
