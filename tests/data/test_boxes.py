@@ -82,6 +82,17 @@ def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object,
         assert row["score"] is None or 0 <= row["score"] <= 1
 
 
+def test_too_many_boxes_are_refused_unless_limits_are_lifted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("polyplink.data.boxes.MOST_BOXES", 1)
+    edges = boxes_by_edges((1, 2, 3, 4), (5, 6, 7, 8))
+    with pytest.raises(PolyplinkError, match=r"2 boxes are more than 1; .* with --no-limits"):
+        check_boxes(edges, Faults())
+    monkeypatch.setenv("POLYPLINK_NO_LIMITS", "1")
+    assert check_boxes(edges, Faults()).height == 2
+
+
 def test_faults_are_counted_by_kind_with_their_first_location() -> None:
     faults = Faults()
     edges = [(1, 1, 1, 5), (200, 1, 300, 5), (np.nan, 1, 2, 3), (90, 1, 110, 5), (1, 2, 3, 4)]
