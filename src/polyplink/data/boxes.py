@@ -56,11 +56,11 @@ OVER_THE_EDGE = ~OUTSIDE & ((_X < 0) | (_Y < 0) | (_RIGHT > _WIDTH) | (_BOTTOM >
 NO_SUCH_FRAME = (pl.col("frame") < 0) | (pl.col("frame") >= pl.col("n_frames"))
 
 
-def box_table(columns: Mapping[str, pl.Series] | pl.DataFrame) -> pl.DataFrame:
+def box_table(table: pl.DataFrame) -> pl.DataFrame:
     """Convert boxes to the columns of `BOXES`.
 
     Args:
-        columns: Any columns of `BOXES`, the sides as x, y, w, h or as left, top, right, bottom.
+        table: Any columns of `BOXES`, the sides as x, y, w, h or as left, top, right, bottom.
             Missing columns become null.
 
     Example:
@@ -68,7 +68,6 @@ def box_table(columns: Mapping[str, pl.Series] | pl.DataFrame) -> pl.DataFrame:
         >>> box_table(table).select("x", "y", "w", "h").row(0)
         (2.0, 1.0, 3.0, 6.0)
     """
-    table = columns if isinstance(columns, pl.DataFrame) else pl.DataFrame(columns)
     if "left" in table.columns:
         left, top = pl.col("left"), pl.col("top")
         table = table.with_columns(x=left, y=top, w=_RIGHT - left, h=_BOTTOM - top)
