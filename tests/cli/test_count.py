@@ -195,6 +195,20 @@ def test_a_count_of_recordings_by_an_encoder_of_simulations_has_a_warning(
         assert ("encoder_simulated" in kinds) == (procedures is rows)
 
 
+def test_a_count_of_0_states_what_was_left_out_of_these_procedures_alone(
+    sample_run: SampleRun,
+) -> None:
+    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
+    part = link_part(encoded, purpose="count", drop_alarms=True)
+    prepared = encoded.prepared
+    name = prepared.procedures[0]
+    without = replace(prepared, tracklets=prepared.tracklets.filter(pl.col("procedure_id") != name))
+    part = replace(part, encoded=replace(encoded, prepared=without), linked=part.linked[1:])
+    warnings, _ = count_messages(part, lost_boxes(without))
+    boxes = prepared.detections.filter(procedure_id=name).height
+    assert any(f"({name}): {boxes} of {boxes} boxes in views" in str(one) for one in warnings)
+
+
 def test_a_second_count_gives_equal_results_and_prints_only_json(
     count_folder: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from polyplink.encoders.leakage import seen_procedures
 from polyplink.encoders.weights import WeightsRecord, made_with
 from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import USUAL_FPS
-from polyplink.tracklets.prepare import Prepared
+from polyplink.tracklets.prepare import Prepared, lost_boxes
 from polyplink.tracklets.settings import PrepareSettings
 
 # Columns of assignment.parquet, and the columns of the views table that they are taken from.
@@ -81,9 +81,7 @@ def count_messages(
         warnings.append(Message("probes_simulated"))
     if part.screened.unscreened:
         warnings.append(Message("unscreened", {"n": part.screened.unscreened}))
-    lines = lost_messages(lost, prepared.settings)
-    if part.screened.alarms.height:
-        lines.append(Message("alarms_left_out", {"n": part.screened.alarms.height}))
+    lines = _left_out(lost, part.screened.alarms, prepared.settings)
     counted = {linked.tracklets.procedure_id for linked in part.linked}
     empty = [name for name in prepared.procedures if name not in counted]
     alone = [
@@ -96,12 +94,21 @@ def count_messages(
     timeless = _without_rate(prepared)
     warnings += rate_messages(timeless)
     if empty:
-        boxed = prepared.data.detections["procedure_id"].is_in(empty).any()
-        reasons = [*lines] if boxed else [Message("no_box")]
+        lost = lost_boxes(prepared.select(empty))
+        alarms = part.screened.alarms.filter(pl.col("procedure_id").is_in(empty))
+        reasons = _left_out(lost, alarms, prepared.settings) or [Message("no_box")]
         if {*empty} & {*timeless}:
             reasons.append(Message("rate_assumed", {"rate": USUAL_FPS}))
         warnings.append(Message("counted_none", named_procedures(empty) | {"why": reasons}))
     return warnings, [Message("notes.left_out", {"lines": lines})] if lines else []
+
+
+def _left_out(
+    lost: Mapping[str, int], alarms: pl.DataFrame, settings: PrepareSettings
+) -> list[Message]:
+    """What was left out of a count: boxes in no tracklet, and rejected tracklets."""
+    rejected = [Message("alarms_left_out", {"n": alarms.height})] if alarms.height else []
+    return lost_messages(lost, settings) + rejected
 
 
 def _without_rate(prepared: Prepared) -> list[str]:
