@@ -50,7 +50,7 @@ def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
     polyps: list[str | None] = ["a", "a", "a", "b", "b", "c", "c", "c"]
     procedures = [tracklets(f"v{i}", [None, *polyps[: 4 + i % 5]]) for i in range(20)]
     point = find_operating_point(procedures)
-    assert "of 20 procedures; cross-fitted there: count off by 0.00 polyps" in point.origin
+    assert "of 20 procedures; cross-fitted there: count off by 0.20 polyps" in point.origin
     assert point.spread is not None
     assert point.calibration is None  # the source of the boxes is unknown
     point = find_operating_point(procedures, BoxSource("9f", "Own", "recordings"))
@@ -82,9 +82,15 @@ def test_the_error_of_a_count_includes_false_alarms_and_missed_polyps() -> None:
     assert find_operating_point(apart, polyps=true).error == 0
     # A third polyp of every procedure has no tracklet; links cannot make up for it.
     assert find_operating_point(apart, polyps=dict.fromkeys(true, 3)).error == 1
-    # A false alarm unlike all polyps is in every second procedure.
-    alarms = [tracklets(f"v{i}", polyps + [None, None, None] * (i % 2)) for i in range(20)]
-    assert find_operating_point(alarms, polyps=true).error == 0.5
+    # A false alarm unlike all polyps is in every fourth procedure.
+    alarms = [tracklets(f"v{i}", polyps + [None, None, None] * (i % 4 == 0)) for i in range(20)]
+    assert find_operating_point(alarms, polyps=true).error == 0.25
+    # Two alike with one and five polyps, each counted under the price that the other chooses: under
+    # one price between one and five for both, the error would be 2.
+    alike = [tracklets(name, polyps) for name in ("one", "five")]
+    error = find_operating_point(alike, polyps={"one": 1, "five": 5}).error
+    assert error is not None
+    assert error > 3
     # A procedure with false alarms only counts in the interval, but not in the fit of links.
     only_alarms, source = tracklets("n", [None] * 3), BoxSource("9f", "Own", "recordings")
     point = find_operating_point([*apart, only_alarms], source, {**true, "n": 0})

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.grid_search import PRICES
@@ -33,7 +34,7 @@ from polyplink.encoders.weights import (
     write_tensors,
 )
 from polyplink.evaluate.choosing import Purpose, choose
-from polyplink.evaluate.counting import count_procedure
+from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 
 
 def find_operating_point(
@@ -46,8 +47,9 @@ def find_operating_point(
 
     Every procedure is partitioned under all prices with the probabilities of a model fitted on
     other procedures. On these partitions a price is chosen for each purpose, and the interval that
-    holds the true number in 90 % of the procedures (see `fit_interval`). The model that is stored
-    is fitted on all procedures.
+    holds the true number in 90 % of the procedures (see `fit_interval`). The error of the count is
+    that of each procedure under the price chosen on the others. The model that is stored is fitted
+    on all procedures.
 
     Args:
         procedures: The procedures; those without labels are left out. If none has labels, links are
@@ -84,7 +86,7 @@ def find_operating_point(
         purpose: choose(counts, purpose=purpose, errors=errors) for purpose in get_args(Purpose)
     }
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
-    off = np.abs([error[chosen["count"].row] for error in errors])  # (p,)
+    off = np.abs(_cross_chosen(counts, errors))  # (p,)
     error_and_share = {"error": f"{off.mean():.2f}", "share": f"{100 * (off == 0).mean():.0f}"}
     origin = [
         Message("origin.links", {"pairs": model.pairs, "n": len(labelled)}),
@@ -121,6 +123,27 @@ def find_operating_point(
         margin=0 if interval is None else interval.margin,
         lone=0 if interval is None else interval.lone,
     )
+
+
+def _cross_chosen(
+    counts: Sequence[ProcedureCounts], errors: Sequence[npt.NDArray[np.integer]]
+) -> list[int]:
+    """The error of each count under the price that the other procedures choose.
+
+    Under a price chosen on the same procedures the error of few of them would be 0.
+
+    Args:
+        counts: Of two procedures or more, under all prices.
+        errors: Counted minus true number of polyps of each, under all prices (s,).
+    """
+    found = []
+    for left_out, error in enumerate(errors):
+        others = [i for i in range(len(counts)) if i != left_out]
+        choice = choose(
+            [counts[i] for i in others], purpose="count", errors=[errors[i] for i in others]
+        )
+        found.append(int(error[choice.row]))
+    return found
 
 
 def _without_labels(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
