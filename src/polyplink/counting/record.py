@@ -322,7 +322,7 @@ def used_models(
     origin = read_origin(data)
     hashes = {model.sha256 for model in models()}
     digest = file_key(weights)
-    is_shipped = digest in hashes or made_with(record.seen) is not None
+    is_shipped = digest in hashes or made_with(record) is not None
     encoder = UsedModel("encoder", name, digest, is_shipped)
     if origin is None:
         return (encoder,)

@@ -25,7 +25,7 @@ def check_device(name: str) -> None:
     )
 
 
-def pick_device(name: str = "auto") -> torch.device:
+def pick_device(name: str) -> torch.device:
     """A device by name: "auto" is the GPU if there is one, or else the CPU.
 
     Raises:
@@ -70,7 +70,7 @@ def check_precision(name: str, allowed: tuple[Precision, ...] = EXPORTED) -> Non
 
 
 @contextmanager
-def products(device: torch.device, name: str | None = None) -> Iterator[None]:
+def products(device: torch.device, name: str | None) -> Iterator[None]:
     """Set the precision of torch's float32 products, for backward passes too; see `precision`."""
     name = name or default_precision(device)
     check_precision(name, COMPUTED)

@@ -124,12 +124,15 @@ def _graphs(weights: Path) -> Path | None:
 
 
 def load_several(
-    weights: Sequence[Path],
-    device: str = "auto",
-    tracklets: Mapping[str, Any] | None = None,
-    data: Path | None = None,
+    weights: Sequence[Path], device: str, tracklets: Mapping[str, Any], data: Path
 ) -> list[NamedEncoder]:
     """Load encoders with different names; those of the same recipe get their file in the name.
+
+    Args:
+        weights: Files, folders or names.
+        device: See `load_named`.
+        tracklets: See `load_named`.
+        data: The data folder, whose detector may state its own thresholds.
 
     Raises:
         PolyplinkError: If a file is given twice, and see `load_named`.
@@ -137,7 +140,7 @@ def load_several(
     PolyplinkError.unless(
         len(set(weights)) == len(weights), "weights are given twice", "give others to compare"
     )
-    origin = None if data is None else read_origin(data)
+    origin = read_origin(data)
     loaded = [load_named(path, device, tracklets=tracklets, origin=origin) for path in weights]
     count = Counter(encoder.name for encoder in loaded)
     return [

@@ -167,7 +167,7 @@ def model_card(
     files: Mapping[str, str],
     licence: str,
     facts: Mapping[str, Any],
-    measured: Sequence[Mapping[str, str]] = (),
+    measured: Sequence[Mapping[str, str]],
 ) -> str:
     """The model card of weights in Markdown, with the front matter that the Hub reads.
 
@@ -237,7 +237,7 @@ def _data_lines(record: WeightsRecord) -> list[str]:
 
 def _shipped_lines(record: WeightsRecord) -> list[str]:
     """The notice of weights that were made with a shipped encoder, and where its data come from."""
-    model = made_with(record.seen)
+    model = made_with(record)
     if model is None:
         return []
     sources = "\n".join(f"- {line}" for line in model.data)

@@ -400,16 +400,13 @@ def weights_id(path: Path) -> str:
     return file_key(path)[:KEY_DIGITS]
 
 
-def made_with(seen: Seen) -> ShippedModel | None:
+def made_with(record: WeightsRecord) -> ShippedModel | None:
     """The shipped encoder that weights were made with, or None.
 
     Weights that are calibrated, exported, adapted or trained further, and those trained on polyps
     that the shipped encoder grouped, have seen all that it was trained on.
-
-    Args:
-        seen: The data that the weights have seen.
     """
-    trained = set(seen.trained)
+    trained = set(record.seen.trained)
     for model in models():
         is_here = model.kind == "encoder" and model.path.is_file()
         if is_here and trained.issuperset(read_record(model.path).seen.trained):

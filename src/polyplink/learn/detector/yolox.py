@@ -37,9 +37,9 @@ class Conv(nn.Module):
         return functional.silu(self.conv(x), inplace=True)
 
 
-def _separable(before: int, after: int, kernel: int = 3, stride: int = 1) -> nn.Sequential:
-    """A depthwise convolution followed by a pointwise one."""
-    return nn.Sequential(Conv(before, before, kernel, stride, groups=before), Conv(before, after))
+def _separable(before: int, after: int, stride: int = 1) -> nn.Sequential:
+    """A depthwise convolution of 3 x 3 cells followed by a pointwise one."""
+    return nn.Sequential(Conv(before, before, 3, stride, groups=before), Conv(before, after))
 
 
 class Bottleneck(nn.Module):
