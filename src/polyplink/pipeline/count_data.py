@@ -449,14 +449,15 @@ def count_and_track(
 def _write_tracks(counted: Counted, folder: Path) -> Path:
     """Write a MOT file per procedure: frame (from 1), polyp, x, y, w, h, score, -1, -1, -1.
 
-    Boxes that were interpolated in gaps of tracks are written to a file of the same name in the
-    folder `interpolated`, with score 0, because no detector reported them. Earlier files
-    are removed.
+    The file of a procedure without a polyp is empty. Boxes that were interpolated in gaps of tracks
+    are written to a file of the same name in the folder `interpolated`, with score 0, because no
+    detector reported them. Earlier files are removed.
     """
     if folder.exists():
         shutil.rmtree(folder)
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
-    for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
+    for name in (procedure.procedure_id for procedure in counted.count.procedures):
+        rows = boxes.filter(procedure_id=name)
         for home, interpolated in ((folder, False), (folder / "interpolated", True)):
             lines = rows.filter(interpolated=interpolated).select(
                 pl.col("frame") + 1,
@@ -466,5 +467,5 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
                 *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
             )
             text = lines.write_csv(include_header=False)
-            write_text(readable_path(home, str(name), ".txt"), text)
+            write_text(readable_path(home, name, ".txt"), text)
     return folder
