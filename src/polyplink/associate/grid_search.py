@@ -289,7 +289,7 @@ def checked_clustering(clustering: object, n: int, clusterer: str) -> Clustering
     return clustering
 
 
-def find_grid(name: str) -> "Grid":
+def find_grid(name: str) -> Grid:
     """A grid of settings by name: "paper" or "demo".
 
     Raises:

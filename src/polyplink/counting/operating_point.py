@@ -160,7 +160,7 @@ def _without_labels(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
 
 
 def store_operating_point(
-    path: Path, out: Path, point: "OperatingPoint", data: "DataSet", names: Sequence[str]
+    path: Path, out: Path, point: OperatingPoint, data: DataSet, names: Sequence[str]
 ) -> Path:
     """Write weights with another operating point, and return their file in `out`.
 

@@ -19,7 +19,7 @@ from polyplink.counting.link import Linked
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.encode import Encoded
 from polyplink.encoders.weights import weights_path
-from polyplink.report.records import Comparison, Line, Procedure, Report, Tracklet
+from polyplink.report.records import Comparison, Fact, Line, Procedure, Report, Tracklet
 from polyplink.tracklets.prepare import Prepared
 
 
@@ -143,12 +143,10 @@ def named_stages(seconds: Mapping[str, float]) -> tuple[tuple[Line, float], ...]
     )
 
 
-def shown_setting(
-    point: OperatingPoint,
-) -> tuple[tuple[Line, float | Line | Sequence[Message]], ...]:
+def shown_setting(point: OperatingPoint) -> tuple[Fact, ...]:
     """The operating point, by the names used in the report."""
     setting = point.setting
-    facts: list[tuple[Line, float | Line | Sequence[Message]]]
+    facts: list[Fact]
     if isinstance(setting, LearnedLinks):
         facts = [
             (Message("fact.method"), Message("method.learned")),

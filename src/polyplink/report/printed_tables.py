@@ -180,7 +180,7 @@ COMPARED = ("count error", "exact", "tracking/HOTA")  # differences of clusterer
 
 
 def difference_tables(
-    comparison: "Comparison", by_method: "Mapping[str, Mapping[str, Mapping[str, Figure]]]"
+    comparison: Comparison, by_method: Mapping[str, Mapping[str, Mapping[str, Figure]]]
 ) -> list[Any]:
     """Paired differences to print: between methods, and between clusterers on their vectors.
 
@@ -190,26 +190,34 @@ def difference_tables(
             method is the reference.
     """
 
-    def selected(gaps: "Mapping[str, Mapping[str, Figure]]", keys: Collection[str]) -> Any:
+    def selected(
+        gaps: Mapping[str, Mapping[str, Figure]], keys: Collection[str]
+    ) -> dict[str, dict[str, Figure]]:
+        """The differences of some figures, by method or clusterer."""
         return {
-            n: {k: gap for k, gap in differences.items() if k in keys}
-            for n, differences in gaps.items()
+            name: {key: gap for key, gap in differences.items() if key in keys}
+            for name, differences in gaps.items()
         }
 
+    # Between methods: the figures of the headline.
     first, *other_methods = by_method
     first_keys = {metric.key for metric in comparison.first_metrics}
-    # Figures of counting and tracking are named "links/FR" and "tracking/links/HOTA".
-    measured = [key.split("/") for key in comparison.methods[0].figures if "/" in key]
-    first_clusterer = next((clusterer for *_, clusterer, _ in measured), "")
-    figures = {*COMPARED}
-    for *group, _, figure in (key.split("/") for key in first_keys if "/" in key):
-        figures.add("/".join([*group, figure]))
     gaps = {
         method.name: method.differences
         for method in comparison.methods
         if method.name in other_methods
     }
-    parts = [f"minus {first}:", difference_table(selected(gaps, first_keys))] if gaps else []
+    parts: list[Any] = []
+    if gaps:
+        parts += [f"minus {first}:", difference_table(selected(gaps, first_keys))]
+
+    # Between clusterers: their figures of the headline, which are named "links/FR" and
+    # "tracking/links/HOTA", and some that are always printed.
+    measured = [key.split("/") for key in comparison.methods[0].figures if "/" in key]
+    first_clusterer = next((clusterer for *_, clusterer, _ in measured), "")
+    figures = {*COMPARED}
+    for *group, _, figure in (key.split("/") for key in first_keys if "/" in key):
+        figures.add("/".join([*group, figure]))
     for name, clusterer_gaps in by_method.items():
         if clusterer_gaps:
             parts.append(f"clusterers on the vectors of {name}, minus {first_clusterer}:")
@@ -217,7 +225,9 @@ def difference_tables(
     return parts
 
 
-def write_clusterers(path: Path, by_method: "Mapping[str, Mapping[str, Any]]") -> None:
+def write_clusterers(
+    path: Path, by_method: Mapping[str, Mapping[str, Mapping[str, Figure]]]
+) -> None:
     """Write the differences between each clusterer and the first, a row per figure."""
     rows = [
         {"method": method, "clusterer": clusterer, "metric": key}

@@ -20,6 +20,7 @@ from polyplink.evaluate.metric import Style
 
 Values = tuple[float | None, ...]
 Line = str | Message  # a sentence in the language of the page, or text to show verbatim
+Fact = tuple[Line, float | Line | Sequence[Message]]  # name and value of a setting
 
 
 @dataclass(frozen=True)
@@ -256,9 +257,7 @@ class Report:
     comparison: Comparison | None = field(default=None, repr=False)
     curves: Mapping[str, Values] = field(default_factory=dict, repr=False)
     best_epoch: int | None = None
-    operating_point: tuple[tuple[Line, float | Line | Sequence[Message]], ...] = field(
-        default=(), repr=False
-    )
+    operating_point: tuple[Fact, ...] = field(default=(), repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     seconds: tuple[tuple[Line, float], ...] = field(default=(), repr=False)
     notes: tuple[Line, ...] = field(default=(), repr=False)

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -96,12 +95,6 @@ class Pictures:
         self.view = lru_cache(PICTURES_CACHED)(self._view)
         self.frame = lru_cache(FRAMES_CACHED)(self._frame)
 
-    def box(self, tracklet: dict[str, Any], k: int) -> dict[str, Any]:
-        """The detection in the k-th picture of a tracklet."""
-        row = tracklet["offset"] + k * self.prepared.settings.stride
-        detection: dict[str, Any] = self.prepared.detections.row(row, named=True)
-        return detection
-
     def recorded(self, procedure: str) -> bool:
         """Whether frames of a procedure can be shown."""
         images = self.prepared.detections.filter(pl.col("procedure_id") == procedure)["image"]
@@ -126,7 +119,9 @@ class Pictures:
             PolyplinkError: If there is neither a recording nor a crop.
         """
         tracklet = self.prepared.tracklets.row(row, named=True)
-        box, settings = self.box(tracklet, k), self.prepared.settings
+        settings = self.prepared.settings
+        place = tracklet["offset"] + k * settings.stride
+        box = self.prepared.detections.row(place, named=True)
         record = self.procedures[procedure]
         corners = np.array([[box[side] for side in BOX]])
         crop_suffices = size <= SHARP * 2 and settings.size >= SHARP
