@@ -70,6 +70,8 @@ def count_messages(
         for procedure in part.linked
     }
     warnings = link_messages(part.point, part.linked) + alike_messages(alike)
+
+    # What the models were fitted on.
     met = [name for name, _ in seen_procedures(record.seen, prepared.data, prepared.procedures)]
     if met:
         warnings.append(Message("seen_in_training", {"n": len(met), "first": met[0]}))
@@ -81,26 +83,26 @@ def count_messages(
         warnings.append(Message("probes_simulated"))
     if part.screened.unscreened:
         warnings.append(Message("unscreened", {"n": part.screened.unscreened}))
-    lines = _left_out(lost, part.screened.alarms, prepared.settings)
-    counted = {linked.tracklets.procedure_id for linked in part.linked}
-    empty = [name for name in prepared.procedures if name not in counted]
-    alone = [
-        linked.tracklets.procedure_id
-        for linked in part.linked
-        if len(linked.identities.labels) == 1
-    ]
-    if alone:
-        warnings.append(Message("one_view", named_procedures(alone)))
-    timeless = _without_rate(prepared)
-    warnings += rate_messages(timeless)
+
+    # What was left out.
+    left_out = _left_out(lost, part.screened.alarms, prepared.settings)
+
+    # Procedures of one view, without a frame rate, and without a polyp.
+    n_views = {one.tracklets.procedure_id: len(one.identities.labels) for one in part.linked}
+    single = [name for name, n in n_views.items() if n == 1]
+    if single:
+        warnings.append(Message("one_view", named_procedures(single)))
+    without_rate = _without_rate(prepared)
+    warnings += rate_messages(without_rate)
+    empty = [name for name in prepared.procedures if name not in n_views]
     if empty:
         lost = lost_boxes(prepared.select(empty))
         alarms = part.screened.alarms.filter(pl.col("procedure_id").is_in(empty))
         reasons = _left_out(lost, alarms, prepared.settings) or [Message("no_box")]
-        if {*empty} & {*timeless}:
+        if {*empty} & {*without_rate}:
             reasons.append(Message("rate_assumed", {"rate": USUAL_FPS}))
         warnings.append(Message("counted_none", named_procedures(empty) | {"why": reasons}))
-    return warnings, [Message("notes.left_out", {"lines": lines})] if lines else []
+    return warnings, [Message("notes.left_out", {"lines": left_out})] if left_out else []
 
 
 def _left_out(
@@ -173,35 +175,37 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
         `link.tracks_of_boxes`) and converged (the procedure's clustering); sorted by time in each
         procedure.
     """
-    prepared, linked, alarms, point = (
-        part.encoded.prepared,
-        part.linked,
-        part.screened.alarms,
-        part.point,
-    )
-    rates = dict(prepared.data.procedures.select("procedure_id", "fps").rows())
-    tracks = prepared.tracklets.select("tracklet_id").with_row_index("track_id", offset=1)
-    number = dict(tracks.select("tracklet_id", "track_id").iter_rows())
-    fps = pl.col("procedure_id").replace_strict(rates)
-    schema = {"polyp": pl.String, "probability": pl.Float64, "converged": pl.Boolean}
-    schema |= {"size_mm": pl.Float64, "adenoma": pl.Float64}
+    prepared = part.encoded.prepared
+    schema = {
+        "polyp": pl.String,
+        "probability": pl.Float64,
+        "converged": pl.Boolean,
+        "size_mm": pl.Float64,
+        "adenoma": pl.Float64,
+    }
+    # The tracklets of polyps.
     tables = []
-    for procedure in linked:
-        polyps = [procedure.identities.names[label] for label in procedure.identities.labels]
-        converged = [procedure.identities.converged] * len(polyps)
-        alone = point.read(procedure.tracklets.views.vectors, np.arange(len(polyps)))
+    for procedure in part.linked:
+        identities, names = procedure.identities, procedure.identities.names
+        n = len(identities.labels)
+        of_views = part.point.read(procedure.tracklets.views.vectors, np.arange(n))
         columns = {
-            "polyp": polyps,
-            "probability": procedure.identities.scores,
-            "converged": converged,
-        }
-        columns |= {
-            name: [getattr(polyp, name) for polyp in alone] for name in ("size_mm", "adenoma")
+            "polyp": [names[label] for label in identities.labels],
+            "probability": identities.scores,
+            "converged": [identities.converged] * n,
+            "size_mm": [reading.size_mm for reading in of_views],
+            "adenoma": [reading.adenoma for reading in of_views],
         }
         table = procedure.tracklets.table.hstack(pl.DataFrame(columns, schema=schema))
         tables.append(table.sort("first_frame", maintain_order=True))
+    # Those rejected as false alarms.
     nothing = (pl.lit(None, kind).alias(name) for name, kind in schema.items())
-    return pl.concat([*tables, alarms.with_columns(*nothing)]).select(
+    tables.append(part.screened.alarms.with_columns(*nothing))
+
+    rates = dict(prepared.data.procedures.select("procedure_id", "fps").rows())
+    fps = pl.col("procedure_id").replace_strict(rates)
+    number = {name: i for i, name in enumerate(prepared.tracklets["tracklet_id"], start=1)}
+    return pl.concat(tables).select(
         "polyp",
         "converged",
         "size_mm",
@@ -340,13 +344,15 @@ def shipped_messages(used: tuple[UsedModel, ...], point: OperatingPoint) -> list
     shipped = [model for model in used if model.shipped]
     if not shipped:
         return []
-    about = {str(model.kind): model for model in models()}
-    sets = dict.fromkeys(name for model in shipped for name in about[model.kind].trained_on)
+    trained_on = {str(model.kind): model.trained_on for model in models()}
+    sets = dict.fromkeys(name for model in shipped for name in trained_on[model.kind])
     calibration = point.calibration
     if calibration is None:
         calibrated = Message("shipped.not_calibrated")
     else:
         material = Message(f"material.{calibration.material}", {"n": calibration.procedures})
         calibrated = Message("shipped.calibrated", {"material": material})
-    names, stills = (", ".join(texts) for texts in ([model.name for model in shipped], sets))
-    return [Message("shipped", {"models": names, "sets": stills, "calibrated": calibrated})]
+    names = ", ".join(model.name for model in shipped)
+    return [
+        Message("shipped", {"models": names, "sets": ", ".join(sets), "calibrated": calibrated})
+    ]
