@@ -20,6 +20,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.counting import link
 from polyplink.counting.corrections import Correction, append_correction
 from polyplink.encoders.vectors import read_embeddings, write_embeddings
+from polyplink.serve.cut_tracklets import cut_rows
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import parse_mask
@@ -55,6 +56,20 @@ def test_a_desk_without_corrections_shows_the_count(desk: Desk, counted_folder: 
         shown = [(one["id"], one["start_s"], one["end_s"]) for one in view["tracklets"]]
         assert sorted(shown) == sorted(rows)
         json.dumps(view)
+
+
+def test_the_best_picture_shows_the_largest_box(desk: Desk) -> None:
+    boxes = desk.prepared.detections
+    width = 10.0 + np.random.default_rng(0).permutation(boxes.height)
+    desk.prepared = replace(desk.prepared, detections=boxes.with_columns(w=pl.Series(width)))
+    view = desk.procedure(0)
+    largest = []
+    for row, tracklet in enumerate(view["tracklets"]):
+        widths = [box[3] for box in desk.boxes(0, row)["boxes"]][:: desk.prepared.settings.stride]
+        assert tracklet["best"] == np.argmax(widths)
+        largest.append(max(widths))
+    for group in view["groups"]:
+        assert group["best"] == max(group["rows"], key=lambda row: largest[row])
 
 
 def test_answers_apply_are_stored_and_can_be_undone(desk: Desk, counted_folder: Path) -> None:
@@ -288,6 +303,10 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     write_embeddings(desk.parts.path, of_other_weights)
     counted_again = Desk(counted_folder)
     assert np.allclose(counted_again.row_vectors(counted_again.solve(0).table), vectors)
+    # The last part ends with the tracklet, between two pictures.
+    shorter = desk.prepared.tracklets[:1].with_columns(n=pl.lit(30, pl.Int32))
+    cut = cut_rows(shorter, {shorter["tracklet_id"][0]: [8]}, desk.prepared)
+    assert (cut["n"].to_list(), cut["last_frame"].to_list()) == ([8, 22], [7, 29])
     # Parts can be corrected separately, cut again, joined, and handed off.
     for kind, a, b in (("different", 6, 0), ("same", 6, 0)):
         after = desk.correct(0, {"kind": kind, "a": a, "b": b})

@@ -94,6 +94,7 @@ def test_imported_boxes_are_returned_with_the_corrected_polyps(desk: Desk, tmp_p
         (numbers,) = boxes_of_procedure.filter(frames).select("track_id", "polyp").unique().rows()
         assert numbers[1] == (None if polyp is None else polyp + 1)
     assert boxes_of_procedure["track_id"].n_unique() == table.height
+    assert returned["track_id"].n_unique() == 5 * table.height  # numbered over all procedures
     assert boxes_of_procedure["polyp"].drop_nulls().unique().to_list() == [1]
 
 
