@@ -4,6 +4,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -184,6 +185,10 @@ def test_an_encoder_has_seen_what_its_frame_weights_have_seen(tmp_path: Path) ->
         started = build_started(config).backbone.state_dict()
         assert all(torch.equal(started[name], value) for name, value in backbone.items())
         assert len(inherited(config, None)[0].trained) == n_trained
+    with pytest.raises(PolyplinkError, match="holds no polyplink record"):
+        inherited(replace(CLIPS, frame_weights=plain), None)
+    of_plugin = SimpleNamespace(frame_weights=tmp_path / "in-a-format-of-its-own.pth")
+    assert inherited(of_plugin, None) == (Seen(), {})
 
 
 def test_an_encoder_without_weights_starts_with_random_values() -> None:

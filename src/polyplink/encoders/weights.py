@@ -32,7 +32,13 @@ from polyplink.core.artefacts import (
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import torch
 from polyplink.core.text import brief
-from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
+from polyplink.encoders.config import (
+    AnyEncoderConfig,
+    EncoderConfig,
+    FoundationConfig,
+    MveConfig,
+    SfeConfig,
+)
 from polyplink.models.shipped import (
     ShippedModel,
     is_shipped,
@@ -417,13 +423,17 @@ def made_with(record: WeightsRecord) -> ShippedModel | None:
 def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, dict[str, str]]:
     """Data that an encoder has seen before training, and the id of its initial weights.
 
-    Both are empty if it starts from random values, or from a file without a record.
+    Both are empty if it starts from random values, or from a backbone in a file without a record.
+
+    Raises:
+        PolyplinkError: If other weights have no record.
     """
-    source = init_from or getattr(config, "frame_weights", None)
+    source, has_backbone = init_from, isinstance(config, EncoderConfig | SfeConfig | MveConfig)
+    if source is None and (has_backbone or isinstance(config, FoundationConfig)):
+        source = config.frame_weights
     if source is None:
         return Seen(), {}
     path = weights_path(source)
-    text = _record_of(path)
-    if text is None:
+    if init_from is None and has_backbone and _record_of(path) is None:
         return Seen(), {}
-    return parse_record(text, path).seen, {"init_from": weights_id(path)}
+    return read_record(path).seen, {"init_from": weights_id(path)}
