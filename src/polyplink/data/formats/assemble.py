@@ -422,7 +422,7 @@ def _procedures(
     faults.warn_rows(kind, rows.filter(differs["width"] | differs["height"]), "procedure_id")
     rows = rows.with_columns(
         n_frames=pl.coalesce("of_n_frames", "n_frames"),
-        fps=pl.coalesce("fps", "of_fps"),
+        fps=pl.coalesce(pl.when(pl.col("fps") > 0).then("fps"), "of_fps"),
         width=pl.coalesce("width", "of_width"),
         height=pl.coalesce("height", "of_height"),
     )
