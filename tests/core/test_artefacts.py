@@ -130,6 +130,14 @@ def test_a_run_is_recorded_and_the_folder_of_another_command_is_refused(
     RunRecord("count").claim(tmp_path / "new")
     with pytest.raises(PolyplinkError, match="holds a run of `train`; name another folder"):
         RunRecord("count").claim(tmp_path)
+    for text, message in (
+        ("[1]", r"run\.json was not written by polyplink; name another folder"),
+        ("null", r"run\.json was not written by polyplink; name another folder"),
+        ('{"speed": 3}', "holds a run of `another program`; name another folder"),
+    ):
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(PolyplinkError, match=message):
+            RunRecord("count").claim(tmp_path)
 
 
 def test_parts_of_killed_runs_are_removed_and_parts_of_live_runs_stay(tmp_path: Path) -> None:

@@ -319,6 +319,19 @@ def machine() -> dict[str, Any]:
     }
 
 
+def read_run(folder: Path) -> dict[str, Any]:
+    """The run.json of a folder (see `RunRecord.as_dict`); empty if there is none.
+
+    Raises:
+        PolyplinkError: If it is not JSON, or no JSON object.
+    """
+    path = folder / "run.json"
+    record = read_json(path) if path.is_file() else {}
+    if not isinstance(record, dict):
+        raise PolyplinkError(f"{path} was not written by polyplink", "name another folder")
+    return record
+
+
 class RunRecord:
     """The contents of a run.json: inputs, settings, seed and time per stage.
 
@@ -349,12 +362,12 @@ class RunRecord:
         """Refuse to write into the output folder of another command.
 
         Raises:
-            PolyplinkError: If `folder` holds the run.json of another command.
+            PolyplinkError: If `folder` holds the run.json of another command or program.
         """
         settle(folder)
-        path = folder / "run.json"
-        command = read_json(path).get("command") if path.is_file() else self.command
-        if command != self.command:
+        record = read_run(folder)
+        command = record.get("command", "another program")
+        if record and command != self.command:
             raise PolyplinkError(f"{folder} holds a run of `{command}`", "name another folder")
 
     @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from polyplink import __version__
-from polyplink.core.artefacts import RunRecord, content_key, file_key, file_state, read_json
+from polyplink.core.artefacts import RunRecord, content_key, file_key, file_state, read_run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import DETECTORS
@@ -164,8 +164,7 @@ def _finished(out: Path, state: str) -> tuple[DataSet, dict[str, int]] | None:
     Returns:
         None if the folder holds no detection in this state, or its boxes have changed since.
     """
-    path = out / "run.json"
-    record = read_json(path) if path.is_file() else {}
+    record = read_run(out)
     if record.get("inputs", {}).get("recordings") != state:
         return None
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyplink import __version__
-from polyplink.core.artefacts import file_key, read_json, whole_folder, write_json, write_text
+from polyplink.core.artefacts import file_key, read_run, whole_folder, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.weights import (
@@ -150,8 +150,8 @@ def _measured(figures: Path, key: str) -> list[dict[str, str]]:
         "give a folder that `polyplink evaluate` wrote",
     )
     # run.json has the id of each method's weights; "weights" is the id of the first method's.
-    run = path.with_name("run.json")
-    ids = read_json(run).get("inputs", {}) if run.is_file() else {"weights": key}
+    run = read_run(path.parent)
+    ids = run.get("inputs", {}) if run else {"weights": key}
     holders = [name for name, weights_id in ids.items() if str(weights_id).partition("-")[0] == key]
     PolyplinkError.unless(
         bool(holders),

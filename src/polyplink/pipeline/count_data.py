@@ -18,7 +18,7 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from polyplink.core.artefacts import RunRecord, read_json, to_plain, write_json, write_text
+from polyplink.core.artefacts import RunRecord, read_run, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
@@ -145,8 +145,7 @@ def protect_other_counts(
     existing = [part for part in (folder / name for name in parts) if part.exists()]
     if not existing:
         return
-    record = folder / "run.json"
-    counted = read_json(record).get("settings", {}).get(SOURCE) if record.is_file() else None
+    counted = read_run(folder).get("settings", {}).get(SOURCE)
     if source is not None and counted == str(Path(source).resolve()):
         return
     recording = "another recording" if counted in (None, "-") else counted
