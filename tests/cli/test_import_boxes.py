@@ -185,6 +185,24 @@ def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
     assert data.detections["polyp_id"].null_count() == 6
 
 
+def test_masks_have_the_names_of_their_images_with_an_addition(tmp_path: Path) -> None:
+    source = tmp_path / "set"
+    names = {"1_2": "1_2_Polyp", "001_VP1_frame0021": "001_VP1_frame0021_Corrected"}
+    (source / "images").mkdir(parents=True)
+    for image, mask in names.items():
+        write_mask(source / "masks" / f"{mask}.png", (1, 2, 3, 4))
+        Image.new("RGB", (70, 50)).save(source / "images" / f"{image}.png")
+    data = import_data("masks", source, tmp_path / "out")
+    assert data.detections.select("procedure_id", "frame", "image").rows() == [
+        ("001_VP1", 21, "images/001_VP1_frame0021.png"),
+        ("1", 2, "images/1_2.png"),
+    ]
+    for path in [*(source / "masks").iterdir()]:
+        path.rename(path.with_stem(f"{path.stem}_annotation"))
+    refused = polyplink("import", "masks", source, tmp_path / "other")
+    assert_refused(refused, "no mask has the name of an image")
+
+
 def test_a_table_of_frames_gives_sequence_and_polyp_of_masks(tmp_path: Path) -> None:
     source, out = tmp_path / "set", tmp_path / "out"
     write_mask(source / "p1.tif", (1, 2, 3, 4), (40, 30, 10, 5))  # in the folder of the images

@@ -31,7 +31,8 @@ from polyplink.data.tables import Imported, read_text_table
 _CHUNK = 200  # masks that a worker reads at a time
 _TOUCHING = np.ones((3, 3), dtype=np.int8)  # pixels that touch at a corner are connected
 _BRIGHT = 32  # a mask without a brighter pixel is no picture: its pixels are numbers
-_MARK = r"(?i)(?:[_-](?:mask|gt|segmentation)|^p(\d+))$"  # additions of masks to an image's name
+# Additions of masks to an image's name.
+_MARK = r"(?i)(?:[_-](?:mask|gt|segmentation|polyp|corrected)|^p(\d+))$"
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 
 
@@ -46,8 +47,8 @@ def import_masks(
 
     A pixel belongs to a polyp if it is brighter than half of the mask's maximum. A mask of small
     numbers (1, 2, ...), as programs write for instances, has the components of each number. A mask
-    has the name of its image, optionally followed by `_mask`, `_gt` or `_segmentation`, or with `p`
-    before a number.
+    has the name of its image, optionally followed by `_mask`, `_gt`, `_segmentation`, `_polyp` (as
+    in CVC-VideoClinicDB) or `_corrected` (PICCOLO), or with `p` before a number (ETIS-Larib).
 
     Procedure and frame are read from `frames.csv` in the source, if it exists, with the columns
     image (name with or without ending), procedure_id and optionally frame (otherwise numbered in
@@ -66,8 +67,9 @@ def import_masks(
         The data set and its warnings.
 
     Raises:
-        PolyplinkError: If a folder is missing or contains no readable mask, or `frames.csv` lacks a
-            column or lists none of the masks; if strict, at the first fault.
+        PolyplinkError: If a folder is missing or contains no readable mask, no mask has the name of
+            an image, or `frames.csv` lacks a column or lists none of the masks; if strict, at the
+            first fault.
     """
     reading = BoxImport(Path(os.path.realpath(source)), **options)  # realpath takes any loop
     faults = reading.faults
@@ -120,7 +122,11 @@ def import_masks(
 
 
 def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
-    """Names of masks (`at`), their images (null if missing), and their names without ending."""
+    """Names of masks (`at`), their images (null if missing), and their names without ending.
+
+    Raises:
+        PolyplinkError: If there are masks and images, but no mask has the name of an image.
+    """
 
     def stems(folder: Path) -> pl.DataFrame:
         """The image files of a folder, and their names without ending."""
@@ -141,6 +147,12 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
     stem = pl.when(has_picture).then("stem").otherwise("plain")
     mask_files = mask_files.select(at="file", stem=stem)
     frames = mask_files.join(pictures, on="stem", how="left", maintain_order="left")
+    if not (frames.is_empty() or pictures.is_empty() or frames["image"].count()):
+        raise PolyplinkError(
+            f"no mask has the name of an image (the first are {masks / frames['at'][0]} and "
+            f"{images / pictures['image'][0]})",
+            "rename the masks, or name the folders with --image-folder and --mask-folder",
+        )
     faults.warn_rows("mask without an image", frames.filter(pl.col("image").is_null()))
     without_mask = pictures.join(mask_files, on="stem", how="anti", maintain_order="left")
     faults.warn_rows("image without a mask, not read", without_mask, "stem")
