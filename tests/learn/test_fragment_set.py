@@ -57,8 +57,15 @@ def test_hold_out_divides_the_procedures(n: int, every: int) -> None:
     names = [f"{i:03d}" for i in range(n)]
     if every == 1:
         with pytest.raises(PolyplinkError, match="none left for training"):
-            hold_out(names, every)
+            hold_out({name: name for name in names}, every)
         return
-    rest, held_out = hold_out(names[::-1], every)
+    rest, held_out = hold_out({name: name for name in names[::-1]}, every)
     assert sorted(rest + held_out) == names
     assert len(held_out) == (n // every if every else 0)
+
+
+def test_hold_out_keeps_the_procedures_of_a_patient_together() -> None:
+    patient_of = {"a1": "a", "b1": "b", "b2": "b", "c1": "c", "d1": "d", "d2": "d"}
+    assert hold_out(patient_of, 2) == (["a1", "c1"], ["b1", "b2", "d1", "d2"])
+    with pytest.raises(PolyplinkError, match="2 procedures, 2 of them held out: none left"):
+        hold_out({"a1": "a", "a2": "a"}, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -135,15 +135,22 @@ def _tracklets_of(table: pl.DataFrame, code: dict[str, int], starts: np.ndarray)
     )
 
 
-def hold_out(procedures: Sequence[str], every: int) -> tuple[list[str], list[str]]:
-    """Split procedures into those to train on and each `every`-th (by name) to validate on.
+def hold_out(patient_of: Mapping[str, str], every: int) -> tuple[list[str], list[str]]:
+    """Split procedures into those to train on and those of each `every`-th patient to validate on.
+
+    Args:
+        patient_of: Procedure -> its patient. Patients are in the order of their first procedure by
+            name; where each has one procedure, every `every`-th procedure is held out.
+        every: 0 for none to validate on.
 
     Raises:
         PolyplinkError: If nothing is left to train on.
     """
-    names = sorted(procedures)
-    held_out = names[every - 1 :: every] if every else []
-    training = [name for name in names if name not in set(held_out)]
+    names = sorted(patient_of)
+    patients = list(dict.fromkeys(patient_of[name] for name in names))
+    held_patients = set(patients[every - 1 :: every] if every else [])
+    held_out = [name for name in names if patient_of[name] in held_patients]
+    training = [name for name in names if patient_of[name] not in held_patients]
     if not training:
         raise PolyplinkError(
             f"{len(names)} procedures, {len(held_out)} of them held out: none left for training",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 
 from polyplink.core.artefacts import to_plain, whole_file
@@ -102,14 +103,19 @@ def validate(model: Model, data: FragmentSet) -> Row:
 
 
 def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], list[str]]:
-    """Procedures to train on, and procedures to validate on.
+    """Procedures to train on, and procedures of other patients to validate on.
 
     Raises:
         PolyplinkError: If a part is unknown, a procedure is in both parts, or none remains to
             train on.
     """
     if config.validation.part is None:
-        return hold_out(data.part(config.part), config.validation.every)
+        patients = data.procedures.select(
+            "procedure_id", pl.concat_str("dataset", "patient", separator="/")
+        )
+        patient_of = dict(patients.iter_rows())
+        names = data.part(config.part)
+        return hold_out({name: patient_of[name] for name in names}, config.validation.every)
     hint = "validate on procedures that are not trained on"
     return data.disjoint_parts(config.part, config.validation.part, hint)
 

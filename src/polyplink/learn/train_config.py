@@ -65,8 +65,9 @@ class ValidationConfig(Ranged, prefix="validation"):
     """Which procedures are used for validation, and how the checkpoint is selected.
 
     Attributes:
-        every: Every `every`-th training procedure (in order of name) is held out; 0 for none. The
-            paper selected on ten of the evaluated procedures (`reproduce --as-published`).
+        every: The procedures of every `every`-th patient of the training part (in order of name)
+            are held out; 0 for none. The paper selected on ten of the evaluated procedures
+            (`reproduce --as-published`).
         part: A part of the data set to validate on instead; the whole training part is then used
             for training. None to hold procedures out.
         loss: The loss on validation bags: that of the recipe ("training"), or the noise-aware loss
