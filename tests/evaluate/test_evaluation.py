@@ -135,7 +135,7 @@ def test_all_tasks_give_their_figures_and_tables() -> None:
     assert set(result.no_different) == set(figures)
     for name, names_of_best in result.no_different.items():
         assert set(names_of_best) <= set(encoders), name
-    assert result.no_different["mAP"][0] == "ours"
+    assert result.no_different["mAP"] == ()  # four procedures
     assert tables["queries"]["method"].unique(maintain_order=True).to_list() == ["ours", "worse"]
     known = sum(name is not None for name in names)
     assert tables["assignment"].height == 2 * 2 * known

@@ -118,6 +118,15 @@ def test_methods_within_chance_of_the_best_are_no_different() -> None:
     assert no_different({"a": measure(base), "b": measure(base - 0.001)}) == ("a",)
 
 
+def test_a_difference_shows_from_six_procedures_on() -> None:
+    # Five procedures that all agree, as they do by chance in one of sixteen cases.
+    for units, marked in ((2, ()), (5, ()), (6, ("a",))):
+        weights = draw_weights(units, resamples=99)
+        a, b = (resampled_mean([value] * units, [1.0] * units, weights) for value in (0.9, 0.1))
+        assert no_different({"a": a, "b": b}) == marked
+        assert a.minus(b).differs == (units == 6)
+
+
 def test_the_best_method_is_nearest_to_the_ideal_of_the_figure() -> None:
     fr = {"many": measure(np.full(12, 3.0)), "few": measure(np.full(12, 0.8))}
     assert no_different(fr, ideal_of("threshold/FR")) == ("few",)

@@ -19,6 +19,7 @@ Weights = npt.NDArray[np.int64]
 
 RESAMPLES = 10_000
 PERCENTILES = (2.5, 97.5)
+FEWEST = 6  # units to tell two methods apart: all of five agree by chance in more than 5 % of cases
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Figure:
     n: int = 0
     sd: float | None = None
     why: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether a paired difference has an interval without 0, over `FEWEST` units or more."""
+        low, high = self.low, self.high
+        return self.n >= FEWEST and low is not None and high is not None and low * high > 0
 
     @classmethod
     def mean_of(cls, values: Iterable[float | None]) -> Self:
@@ -165,7 +172,7 @@ def no_different(measures: Mapping[str, Resampled], ideal: float | None = None) 
 
     The papers print the best result in bold, and those with p > 0.05 against it, without naming the
     test. Here the test is the paired bootstrap: a method is marked if the 95 % interval of its
-    difference to the best includes 0.
+    difference to the best includes 0. Differences over fewer than `FEWEST` units tell nothing.
 
     Args:
         measures: A figure with its resamples by method, all on the same draws.
@@ -173,7 +180,7 @@ def no_different(measures: Mapping[str, Resampled], ideal: float | None = None) 
 
     Returns:
         Names of methods. Empty if fewer than two methods have the figure, or no difference to the
-        best has an interval.
+        best has an interval over `FEWEST` units.
     """
     distances = {
         method: -measure.value if ideal is None else abs(measure.value - ideal)
@@ -188,7 +195,7 @@ def no_different(measures: Mapping[str, Resampled], ideal: float | None = None) 
         if method == best:
             continue
         gap = measures[method].minus(measures[best])
-        compared |= gap.low is not None
-        if gap.low is not None and gap.high is not None and gap.low <= 0 <= gap.high:
+        compared |= gap.low is not None and gap.n >= FEWEST
+        if gap.low is not None and not gap.differs:
             alike.append(method)
     return (best, *alike) if compared else ()

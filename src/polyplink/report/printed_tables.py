@@ -11,7 +11,7 @@ from rich.text import Text
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell, many
-from polyplink.evaluate.intervals import Figure
+from polyplink.evaluate.intervals import FEWEST, Figure
 from polyplink.report.formats import (
     DASH,
     clock,
@@ -35,7 +35,7 @@ def comparison_table(comparison: Comparison) -> Table:
     figures.
     """
     caption = "95 % intervals over n procedures, or over the units given with n"
-    if comparison.bold:
+    if any(comparison.bold.values()):
         caption += "; bold: the best and those not significantly different, in paired differences"
     table = Table(caption=caption)
     table.add_column("figure")
@@ -69,7 +69,8 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
     Args:
         columns: Heading -> figure -> the difference with its interval.
     """
-    table = Table(caption="95 % intervals over procedures; bold: the interval excludes 0")
+    caption = f"95 % intervals over procedures; bold: it excludes 0, over {FEWEST} or more"
+    table = Table(caption=caption)
     table.add_column("figure")
     for heading in columns:
         table.add_column(Text(heading), justify="right")
@@ -77,10 +78,9 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
         cells = []
         for figures in columns.values():
             gap = figures.get(name, NOT_MEASURED)
-            is_significant = gap.low is not None and gap.high is not None and gap.low * gap.high > 0
             ends = interval(gap)
             text = f"{signed(gap.value)} ({ends})" if ends else signed(gap.value)
-            cells.append(Text(text, style="bold" if is_significant else ""))
+            cells.append(Text(text, style="bold" if gap.differs else ""))
         table.add_row(Text(name), *cells)
     return table
 
