@@ -12,11 +12,14 @@ from polyplink.associate.grid_search import Grid
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import CLUSTERERS
 from polyplink.evaluate.choosing import counting_figures, operating_curve, rates
 from polyplink.evaluate.counting import count_procedure
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.metric import TASKS
+from polyplink.evaluate.named_settings import evaluation_settings
+from polyplink.evaluate.probe_tasks import PROBES
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
@@ -304,3 +307,10 @@ def test_clinical_rates_use_the_histology_of_tracklets() -> None:
     assert (clinic.with_histology, clinic.ppc) == (4, 2.0)
     with_adenoma = {int(samples.procedure[i]) for i in range(30) if kinds[i]}
     assert clinic.adr == len(with_adenoma) / 4
+
+
+def test_all_clusterers_may_be_added_to_those_named_first() -> None:
+    settings, _ = evaluation_settings(clusterers=("threshold", "all"))
+    assert settings.clusterers[0] == "threshold"
+    assert sorted(settings.clusterers) == sorted(CLUSTERERS)
+    assert evaluation_settings(("all",))[1] == [*PROBES]

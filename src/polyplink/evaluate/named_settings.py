@@ -1,6 +1,7 @@
 """Settings of an evaluation from names on the command line."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal
 
 from polyplink.associate.grid_search import find_grid
@@ -28,7 +29,7 @@ def evaluation_settings(
 
     Args:
         tasks: Names of tasks, or "all"; by default all but probes.
-        clusterers: Names of clusterers, FILE.py:NAME, or "all".
+        clusterers: Names of clusterers, FILE.py:NAME, and "all" for those with a name.
         grid: "paper" or "demo".
         visual: Similarity to cluster.
         time: Unit of distances in time.
@@ -41,12 +42,10 @@ def evaluation_settings(
         PolyplinkError: If a grid, task, clusterer or metric is unknown.
     """
     all_tasks = (*TASKS, *PROBES)
-    task_names = all_tasks if tuple(tasks) == ("all",) else tasks or TASKS
+    task_names = _with_all(tasks, all_tasks) or TASKS
     for task in task_names:
         find_named("task", task, dict.fromkeys(all_tasks))
-    clusterer_names = (
-        [*CLUSTERERS] if tuple(clusterers) == ("all",) else clusterers or USUAL_CLUSTERERS
-    )
+    clusterer_names = _with_all(clusterers, [*CLUSTERERS]) or USUAL_CLUSTERERS
     settings = EvaluationSettings(
         grid=find_grid(grid),
         form=visual,
@@ -59,3 +58,9 @@ def evaluation_settings(
         metrics=take_metrics(metrics),
     )
     return settings, [task for task in PROBES if task in task_names]
+
+
+def _with_all(names: Sequence[str], every: Sequence[str]) -> list[str]:
+    """The names without repetition, with `every` in place of "all"."""
+    expanded = ([*every] if name == "all" else [name] for name in names)
+    return list(dict.fromkeys(chain.from_iterable(expanded)))
