@@ -10,6 +10,7 @@
   for (const one of seen("table")) {
     if (!one.caption && !one.ariaLabel) found.push("a table without a name");
   }
+  for (const one of seen("ul[role], ol[role]")) found.push(`a list as ${one.role}`);
   for (const one of seen("dialog[open]")) if (!one.ariaLabel) found.push(`dialog ${one.id}`);
   for (const one of seen("img:not([alt])")) found.push(one.outerHTML);
   for (const one of seen("button, a, input, select, summary")) {

@@ -28,7 +28,7 @@ export const withCode = (text) =>
 
 /** A list of warnings; nothing without any. */
 export const warningList = (label, lines) =>
-  lines.length > 0 && h("ul", { class: "warn", role: "note", "aria-label": label },
+  lines.length > 0 && h("ul", { class: "warn", "aria-label": label },
     lines.map((line) => h("li", {}, withCode(line))));
 
 const made = new Map();

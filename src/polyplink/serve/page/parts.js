@@ -186,7 +186,7 @@ export function openQuestions(state) {
 }
 
 export const notice = (state) => [
-  state.gone && h("p", { class: "warn", role: "alert" }, t("gone")),
+  state.gone && h("p", { class: "warn", role: "alert" }, t(state.gone)),
   state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
   outdated(state.overview),
   warningList(t("warnings"), state.overview?.warnings[spoken()] ?? []),

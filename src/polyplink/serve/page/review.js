@@ -22,7 +22,7 @@ const state = {
   question: 0, further: false, steps: new Map(), // k of the picture shown of a view in a question
   selected: new Set(), unfolded: new Set(), rove: {}, // rove: the one tab stop of each strip
   search: "", unfinished: false, theme: document.documentElement.dataset.theme,
-  researcher: false, gone: false, busy: false, files: null, message: null, moving: null,
+  researcher: false, gone: null, busy: false, files: null, message: null, moving: null,
 };
 
 // -- the server
@@ -100,12 +100,13 @@ async function poll() {
   let version;
   try {
     ({ version } = await fetchJson("/api/version"));
-  } catch {
-    if (!state.gone) Object.assign(state, { gone: true });
+  } catch (error) {
+    const gone = error.message === t("refused") ? "refused" : "gone"; // refused: started again
+    if (state.gone !== gone) Object.assign(state, { gone });
     render();
     return;
   }
-  if (state.gone) Object.assign(state, { gone: false });
+  if (state.gone) Object.assign(state, { gone: null });
   else if (version === state.overview.version) return;
   const before = JSON.stringify(state.procedure);
   const { index } = state;
@@ -379,6 +380,7 @@ function turnQuestion(by) {
   if (n < 2) return;
   state.question = (state.question + by + n) % n;
   render();
+  announce(t("question.place", { k: state.question + 1, n }));
 }
 
 function turnProcedure(id) {
@@ -426,6 +428,7 @@ function pick(row, chosen) {
   if (chosen) state.selected.add(row);
   else state.selected.delete(row);
   render();
+  announce(count("selected", state.selected.size));
 }
 
 /** A choice that the server reads when the page is opened again, on any port of this machine. */
