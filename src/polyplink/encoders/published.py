@@ -43,6 +43,7 @@ from polyplink.tracklets.settings import PrepareSettings
 _WRAPPINGS = ("teacher", "encoder", "model", "state_dict")  # DINO, V-JEPA, MAE, Lightning
 _PREFIXES = ("module.", "backbone.")  # DataParallel, self-supervised training
 _HUB_NAME = re.compile(r"-([0-9a-f]{8})\.pth$")  # a file with its digest in the name
+_OTHER_MODEL = "give the published file unchanged, or timm's name of its model with --timm"
 _SCALAR: Any = importlib.import_module("numpy._core.multiarray").scalar
 _HARMLESS: list[Any] = [
     argparse.Namespace,
@@ -199,7 +200,7 @@ def fit_published(
         tensors = {f"backbone.{name}": tensor for name, tensor in renamed.items()}
         prepare = PrepareSettings(size=settled.size or published.size)
     with torch.device("meta"):  # only names and shapes
-        check_state(path, tensors, build_encoder(encoder).state_dict())
+        check_state(path, tensors, build_encoder(encoder).state_dict(), _OTHER_MODEL)
     return FittedWeights(published, tensors, encoder, prepare)
 
 
@@ -241,7 +242,7 @@ def fit_timm(
     renamed = tensors.keys() != expected_state.keys()
     if renamed:
         tensors = _by_order(expected_state, state) or tensors
-    check_state(path, tensors, expected_state)
+    check_state(path, tensors, expected_state, _OTHER_MODEL)
     as_pretrained = config.preset == "own"
     size = config.size or (int(stated["input_size"][-1]) if as_pretrained else REFERENCE_SIZE)
     try:

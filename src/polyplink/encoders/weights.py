@@ -254,8 +254,17 @@ def write_tensors(
         temporary.write_bytes(data)
 
 
+_OF_RECIPE = (
+    "give weights of the encoder in the recipe, or set the encoder of these weights in the recipe "
+    "(--set encoder.frame_encoder=timm:NAME)"
+)
+
+
 def check_state(
-    path: Path, state: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
+    path: Path,
+    state: Mapping[str, torch.Tensor],
+    expected: Mapping[str, torch.Tensor],
+    hint: str = _OF_RECIPE,
 ) -> None:
     """Check that tensors have exactly the names and shapes of a model.
 
@@ -263,6 +272,7 @@ def check_state(
         path: Their file, for the message.
         state: The tensors.
         expected: The model's state dict.
+        hint: How to fix it.
 
     Raises:
         PolyplinkError: If they differ; counts missing tensors, unknown tensors and other shapes,
@@ -276,8 +286,7 @@ def check_state(
             f"{path} holds weights of another encoder: {len(missing)} tensors missing, "
             f"{len(unknown)} unknown, {len(bent)} of another shape, "
             f"first {(missing + unknown + bent)[0]!r}",
-            "give weights of the encoder in the recipe, or set the encoder of these weights in the "
-            "recipe (--set encoder.frame_encoder=timm:NAME)",
+            hint,
         )
 
 
