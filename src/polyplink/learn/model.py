@@ -77,8 +77,6 @@ class Model:
         module: Encoder and projector, whose tensors a checkpoint holds.
         network: The module, with gradients averaged over the processes of a training.
         optimizer: The optimiser of both.
-        exact: Whether to compute in float32 regardless of the recipe, for comparisons. False
-            initially.
     """
 
     def __init__(
@@ -86,7 +84,6 @@ class Model:
     ) -> None:
         torch.manual_seed(config.seed)
         self.config, self.fabric = config, fabric or Devices(device)
-        self.exact = False
         with memory_suffices(device):
             self.encoder = trainable(
                 build_started(config.encoder, config.init_from), config.finetune
@@ -115,11 +112,6 @@ class Model:
             part.mean, part.std = mean.to(part.device), std.to(part.device)
         return self.encoder
 
-    @property
-    def precision(self) -> str | None:
-        """The precision of computation; None for the default of the device."""
-        return "float32" if self.exact else self.config.optim.precision
-
     def views(
         self,
         data: FragmentSet,
@@ -138,10 +130,14 @@ class Model:
         clips = drawn.clips[batch.fragments]  # n s
         length, world = clips.shape[1], self.fabric.world_size
         local_clips = clips[share(len(clips), self.fabric.global_rank, world)]  # m s
-        with precision(data.device, self.precision), memory_suffices(data.device, _SMALLER_STEP):
+        recipe = self.config
+        with (
+            precision(data.device, recipe.optim.precision),
+            memory_suffices(data.device, _SMALLER_STEP),
+        ):
             crops = data.pixels(local_clips)  # m*s h w 3
             if generator is not None:
-                crops = augment(self.config.augment, crops, length, generator)
+                crops = augment(recipe.augment, crops, length, generator)
             tracklets, frames = self.network(crops, [length] * len(local_clips))  # m d, m*s d
         tracklets, frames = gather(tracklets, frames, len(clips), world)  # n d, n*s d
         return labelled(data, clips, batch, tracklets, frames)
@@ -168,7 +164,9 @@ class Model:
         """
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
-        matrix_products = products(data.device, self.precision)  # also those of the gradients
+        matrix_products = products(
+            data.device, self.config.optim.precision
+        )  # also those of the gradients
         with matrix_products, memory_suffices(data.device, _SMALLER_STEP):
             for i, batch in enumerate(group, start=1):
                 with self.fabric.no_backward_sync(self.network, enabled=i < len(group)):

@@ -136,6 +136,11 @@ def recipe(device: torch.device) -> TrainConfig:
     return replace(demo, prepare=replace(demo.prepare, size=32), fragment_length=8)
 
 
+def exact(config: TrainConfig) -> TrainConfig:
+    """The recipe, computed in float32."""
+    return replace(config, optim=replace(config.optim, precision="float32"))
+
+
 class Stepper:
     """Runs steps of the training loop with its model, fragments and bags.
 
@@ -180,13 +185,13 @@ class Stepper:
         Both are losses of the first batch, without dropout and augmentation.
         """
         self.model.module.eval()
-        losses = []
-        for data, exact in ((self.data, False), (self.constant(self.batches[0]), True)):
-            self.model.exact = exact
+        losses, config = [], self.model.config
+        for data, variant in ((self.data, config), (self.constant(self.batches[0]), exact(config))):
+            self.model.config = variant
             with torch.no_grad():
                 views = self.model.views(data, self.drawn, self.batches[0])
-                losses.append(float(self.model.config.loss(views)))
-        self.model.exact = False
+                losses.append(float(variant.loss(views)))
+        self.model.config = config
         return abs(losses[0] - losses[1]) / abs(losses[1])
 
 
@@ -273,12 +278,11 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
     )
     samples = Samples.of(ids, procedures, polyps, np.zeros(table.height))
 
-    def train(name: str, *, exact: bool) -> list[tuple[float, float]]:
+    def train(name: str, variant: TrainConfig) -> list[tuple[float, float]]:
         """Seconds of the steps, and mAP on the training tracklets, for each seed."""
         runs = []
         for seed in SEEDS:
-            stepper = Stepper(replace(config, seed=seed), prepared, device, 12)
-            stepper.model.exact = exact
+            stepper = Stepper(replace(variant, seed=seed), prepared, device, 12)
             start = time.perf_counter()
             for _ in range(size):
                 stepper.step()
@@ -290,8 +294,8 @@ def precision(size: int, device: torch.device, folder: Path) -> Work:
         return runs
 
     return Work(
-        lambda: train(kind, exact=False),
-        lambda: train("float32", exact=True),
+        lambda: train(kind, config),
+        lambda: train("float32", exact(config)),
         lambda ours, theirs: same_mean([r[1] for r in ours], [r[1] for r in theirs]),
         seconds=lambda runs: min(runs)[0],
         more=lambda output, seconds: {"also": figures},
