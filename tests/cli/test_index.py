@@ -54,6 +54,7 @@ def test_search_returns_the_nearest_views_of_a_tracklet(
     page = (tmp_path / "search.html").read_text()
     assert page.count("data:image/jpeg") == 6  # the query and its matches
     assert "no picture" not in page
+    assert "not a medical device" in page
 
 
 def test_search_filters_and_accepts_pictures_and_videos(
@@ -74,7 +75,7 @@ def test_search_filters_and_accepts_pictures_and_videos(
     video = write_video(tmp_path / "film.mp4", 12)
     command = ("search", sample_run.run, video, "--index", index, "-o", tmp_path / "f", *COMMON)
     result = polyplink(*command, "-k", "2", "--frame", "11", "--box", "4,4,20,20")
-    assert "Views like film.mp4" in result.stdout, result.stderr
+    assert "Views like film.mp4, frame 11, box 4,4,20,20" in result.stdout, result.stderr
     assert pl.read_csv(tmp_path / "f" / "matches.csv").height == 2
 
 
@@ -110,7 +111,10 @@ def test_invalid_searches_and_indexes_are_refused(
     sample_run: SampleRun, index: Path, tmp_path: Path
 ) -> None:
     common = ("--index", index, "-o", tmp_path / "o", *COMMON)
+    frame = sample_run.root / "frames" / "001-002" / "4.jpg"
     for query, options, message in (
+        (frame, ("--box", "900,4,20,20"), "--box 900,4,20,20 shows nothing of a picture of "),
+        (frame, ("--box", "9,4,0,20"), "--box 9,4,0,20 shows nothing of a picture"),
         ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from polyplink.data.files.images import Pixels
+    from polyplink.encoders.load import NamedEncoder
     from polyplink.tracklets.settings import PrepareSettings
 
 
@@ -138,19 +139,40 @@ def search(
 
     # Their pictures and tables.
     rows = matches.rows(named=True)
-    title = f"Views like {Path(query).name}"
+    place = "".join(
+        f", {name} {value}" for name, value in (("frame", frame), ("box", box)) if value is not None
+    )
+    title = f"Views like {Path(query).name}{place}"
+    notices = _notices(encoder)
     pictures = [picture_of(views.folder, row) for row in rows]
-    match_rows = matches.drop("key", "left", "top", "right", "bottom").rows(named=True)
+    lengths = pl.col("start_s", "end_s", "size_mm").cast(pl.Float64).round(3)
+    match_rows = (
+        matches.drop("key", "left", "top", "right", "bottom").with_columns(lengths).rows(named=True)
+    )
     with record.results(out) as new:
-        write_matches(new / "search.html", title, picture, rows, pictures)
+        write_matches(new / "search.html", title, picture, rows, pictures, notices=notices)
         write_rows(new / "matches.csv", match_rows)
         write_json(new / "matches.json", match_rows)
     notes = []
     if not (conditions or exact) and (approximation := views.record.get("approximate")):
         notes.append(f"approximate: recall {approximation['recall']} (--exact finds all)")
     return Result(
-        matches, match_rows, [matches_table(title, rows), *notes, str(out / "search.html")]
+        matches,
+        match_rows,
+        [matches_table(title, rows), *notes, str(out / "search.html")],
+        notices,
     )
+
+
+def _notices(encoder: "NamedEncoder") -> list[str]:
+    """The notice that matches by a shipped encoder, or one made with it, must carry."""
+    from polyplink.encoders.weights import made_with
+
+    shipped = None if encoder.record is None else made_with(encoder.record.seen)
+    if shipped is None:
+        return []
+    sets = ", ".join(shipped.trained_on)
+    return [f"Research use only: {shipped.name} was trained on still images ({sets})."]
 
 
 def _conditions(filters: ViewFilters) -> "dict[str, pl.Expr]":
@@ -191,7 +213,8 @@ def _pictured(
         box: LEFT,TOP,WIDTH,HEIGHT.
 
     Raises:
-        PolyplinkError: If the picture does not decode, or --frame or --box is missing for a video.
+        PolyplinkError: If the picture does not decode, the box is outside it, or --frame or
+            --box is missing for a video.
     """
     import numpy as np
 
@@ -218,4 +241,10 @@ def _pictured(
     if box is None:  # a picture of the polyp
         return resize(image, settings.size, settings.size)
     sides = np.array(parse_mask(box, "--box"), dtype=np.float64)
+    height, width = image.shape[:2]
+    PolyplinkError.unless(
+        sides[0] < width and sides[1] < height and sides[2:].min() > 0,
+        f"--box {box} shows nothing of a picture of {width} x {height} pixels",
+        "give LEFT,TOP,WIDTH,HEIGHT of the polyp in it",
+    )
     return crop_around(image, sides, settings.crop_factor, settings.size)

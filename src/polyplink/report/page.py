@@ -16,6 +16,7 @@ from PIL import Image
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.messages import Message
+from polyplink.data.vocabulary import SIMULATED
 from polyplink.report.formats import Texts, environment
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, Timeline, describe, layout, match
@@ -83,6 +84,8 @@ def write_matches(
     query: Picture,
     rows: Sequence[Mapping[str, Any]],
     pictures: Sequence[Picture],
+    *,
+    notices: Sequence[str] = (),
 ) -> None:
     """Write a page of similar views of an index with their pictures.
 
@@ -92,10 +95,14 @@ def write_matches(
         query: Picture of the query (height, width, 3), if there is one.
         rows: The similar views.
         pictures: The pictures of the views.
+        notices: Sentences under the title, beside those on simulated data and medical use.
     """
     page = _templates().get_template("matches.html.j2")
     views = list(zip(rows, pictures, strict=True))
-    write_text(path, page.render(title=title, query=query, views=views))
+    t = Texts("en")
+    simulated = any(row["dataset"].startswith(SIMULATED) for row in rows)
+    notices = [*[t("simulated")] * simulated, t("device"), *notices]
+    write_text(path, page.render(title=title, query=query, views=views, notices=notices))
 
 
 @cache
