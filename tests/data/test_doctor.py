@@ -149,6 +149,7 @@ SPLITS = (
     "patient in two parts",
     "unknown procedure in a part",
     "procedure in no part",
+    "procedure twice in a part",
 )
 
 
@@ -163,6 +164,10 @@ def test_problems_of_splits_are_reported() -> None:
     data = split_set(patients, {"train": ["a", "c"], "eval": ["b", "d"]})
     (finding,) = findings_of(data, *SPLITS)
     assert finding.what == "splits.json: patient p is in train and eval"
+    data = split_set(patients, {"train": ["a", "b", "a", "c", "a"], "eval": ["d"]})
+    (finding,) = findings_of(data, *SPLITS)
+    assert (finding.severity, finding.count) == ("error", 1)
+    assert finding.what == "splits.json: part train names a more than once"
     # Patients with the same name in two data sets are two patients.
     rows = [procedure_row("a", patient="1"), procedure_row("b", patient="1", dataset="sun")]
     assert findings_of(data_set([], [], rows, {"train": ["a"], "eval": ["b"]}), *SPLITS) == []
@@ -188,7 +193,7 @@ def test_leakage_between_parts_equals_a_naive_loop(
                 leaks.add(patients[first])
     unsplit = sum(not parts_of[n] for n in patients) if splits else 0
     naive = dict(
-        zip(SPLITS, (len(in_two_parts), len(leaks), len(parts_of["z"]), unsplit), strict=True)
+        zip(SPLITS, (len(in_two_parts), len(leaks), len(parts_of["z"]), unsplit, 0), strict=True)
     )
     counted = counts(findings_of(split_set(patients, splits), *SPLITS))
     assert counted == {check: count for check, count in naive.items() if count}

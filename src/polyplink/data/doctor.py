@@ -172,6 +172,13 @@ def _of_splits(data: DataSet) -> list[_Check]:
         ),
         _Check(
             "error",
+            "procedure twice in a part",
+            members.filter(~members.is_unique()).unique(maintain_order=True),
+            "splits.json: part {part} names {procedure_id} more than once",
+            "name it once",
+        ),
+        _Check(
+            "error",
             "unknown procedure in a part",
             members.join(patients, on="procedure_id", how="anti", maintain_order="left"),
             "splits.json: part {part} names {procedure_id}, which is not in the table procedures",
