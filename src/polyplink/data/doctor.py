@@ -279,10 +279,10 @@ def near_names(names: Iterable[str]) -> pl.DataFrame:
     pairs = []
     for name in names:
         joined = re.sub(r"[\s_-]+", "-", name.strip().casefold())
-        plain = re.sub(r"(?<![0-9.])0+(?=[0-9])", "", joined)
-        before = first.setdefault(plain, name)
-        if before != name:
-            pairs.append((before, name))
+        spelling = re.sub(r"(?<![0-9.])0+(?=[0-9])", "", joined)
+        first_name = first.setdefault(spelling, name)
+        if first_name != name:
+            pairs.append((first_name, name))
     return pl.DataFrame(pairs, schema={"first": pl.String, "second": pl.String}, orient="row")
 
 

@@ -87,8 +87,8 @@ def open_images(
         .join(places, on="procedure_id", how="left", maintain_order="left")
     )
     if not deep:
-        plain = [INSIDE not in i and split_frame_name(i) is None for i in images["image"]]
-        images = images.filter(pl.Series(plain, dtype=pl.Boolean))
+        are_files = [INSIDE not in i and split_frame_name(i) is None for i in images["image"]]
+        images = images.filter(pl.Series(are_files, dtype=pl.Boolean))
         rows = np.unique(np.linspace(0, max(images.height - 1, 0), SAMPLE).astype(int))
         images = images[rows] if images.height else images
     keys = list(zip(images["source"], images["image"], strict=True))

@@ -426,9 +426,9 @@ def read_text_table(path: Path) -> pl.DataFrame:
     """
     table = read_raw_table(path)[0]
     names = [name.strip() for name in table.columns]
-    again = (re.fullmatch(r"(.+)_duplicated_\d+", name) for name in names)  # as polars names it
+    repeated = (re.fullmatch(r"(.+)_duplicated_\d+", name) for name in names)  # as polars names it
     PolyplinkError.unless(
-        len({*names}) == table.width and not any(match and match[1] in names for match in again),
+        len({*names}) == table.width and not any(match and match[1] in names for match in repeated),
         f"{path} has two columns with the same name",
         "keep one of them",
     )

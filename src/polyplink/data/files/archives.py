@@ -87,11 +87,11 @@ class Archive:
             self.locked = {name for name, info in infos.items() if info.flag_bits & _ENCRYPTED}
             return
         names: dict[str, None] = {}
-        plain = path.name.lower().endswith(".tar")
+        is_compressed = not path.name.lower().endswith(".tar")
 
         def keep(name: str) -> bool:
             names[name] = None
-            return not plain and name.lower().endswith(_KEPT)
+            return is_compressed and name.lower().endswith(_KEPT)
 
         self._contents = dict(_tar_members(path, keep, None))
         self.names = list(names)

@@ -158,7 +158,7 @@ class Video:
             key_frame = int(np.searchsorted(times, self._keys[key]))
             if stream is None or (key > start and key_frame - number > _WORTH_SEEKING):
                 stream, start = self._trusted(key, times), key
-            frame, sound = next(stream, (None, False))
+            frame, is_trusted = next(stream, (None, False))
             if frame is None:
                 yield from ((n, None) for n in todo)
                 return
@@ -166,7 +166,7 @@ class Video:
             while todo and todo[0] < number:
                 yield todo.popleft(), None
             if todo and todo[0] == number and times[number] == frame.pts:
-                yield todo.popleft(), frame if sound else None
+                yield todo.popleft(), frame if is_trusted else None
 
     def _counted(self, todo: deque[int]) -> "Iterator[tuple[int, VideoFrame | None]]":
         """Count frames from the beginning, for files without pts.
@@ -177,17 +177,17 @@ class Video:
         if not _can_seek(self._container, 0):
             yield from ((n, None) for n in todo)
             return
-        number, packets, sure = 0, 0, 0
+        number, packets, certain_from = 0, 0, 0
         for packet, frames in _decoded(_demuxed(self._container)):
             packets += 1 if packet.size else 0
             if frames is None:
                 number += 1
-                sure = packets + _UNSURE
+                certain_from = packets + _UNSURE
             for frame in frames or ():
                 while todo and todo[0] < number:
                     yield todo.popleft(), None
                 if todo and todo[0] == number:
-                    bad = number < sure or frame.is_corrupt
+                    bad = number < certain_from or frame.is_corrupt
                     yield todo.popleft(), None if bad else frame
                 number += 1
         yield from ((n, None) for n in todo)
@@ -199,7 +199,7 @@ class Video:
         are not trusted until the next key frame that the decoder had not reached at the loss.
         """
         order = 0  # dts of the current packet
-        before = -1  # number of the last frame
+        last = -1  # number of the last frame
         sound_again: int | None = None  # pts of the key frame from which frames can be trusted
         for packet, frames in _decoded(self._from_key(key)):
             order = packet.dts if packet.dts is not None else order
@@ -208,9 +208,9 @@ class Video:
                 if frame.pts is None:
                     continue
                 number = int(np.searchsorted(times, frame.pts))
-                if lost or frame.is_corrupt or before not in (-1, number - 1):
+                if lost or frame.is_corrupt or last not in (-1, number - 1):
                     sound_again, lost = self._next_key(order), False
-                before = number
+                last = number
                 if sound_again is not None and frame.pts >= sound_again:
                     sound_again = None
                 yield frame, sound_again is None

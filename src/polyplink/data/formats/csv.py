@@ -69,9 +69,9 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
         hint = f"write the columns {columns}" if spelt is None else f"rename the column {spelt!r}"
         raise PolyplinkError(f"{path} has no column {missing[0]!r}", hint)
     for name in (*_BOX, *{"score"}.intersection(table.columns)):
-        odd = table.filter(no_number(name))[name]
+        texts = table.filter(no_number(name))[name]
         PolyplinkError.unless(
-            odd.is_empty() or not odd.str.contains(r"^\s*-?\d+,\d+\s*$").all(),
+            texts.is_empty() or not texts.str.contains(r"^\s*-?\d+,\d+\s*$").all(),
             f"{path} has decimal commas in the column {name}",
             "write numbers with a decimal point, 1.5 and not 1,5",
         )

@@ -65,10 +65,10 @@ def number_polyps(data: DataSet) -> pl.DataFrame:
     pairs = pairs.unique(maintain_order=True)
     prefix = pl.col("procedure_id") + "_"
     number = pl.col("polyp_id").str.strip_prefix(prefix)
-    has_own = pl.col("polyp_id").str.starts_with(prefix) & number.str.contains(
+    is_numbered = pl.col("polyp_id").str.starts_with(prefix) & number.str.contains(
         r"^(0|[1-9]\d{0,8})$"
     )
-    pairs = pairs.with_columns(track=pl.when(has_own).then(number.cast(pl.Int64, strict=False)))
+    pairs = pairs.with_columns(track=pl.when(is_numbered).then(number.cast(pl.Int64, strict=False)))
     used_numbers: dict[str, set[int]] = {}
     for procedure_id, track in pairs.select("procedure_id", "track").drop_nulls().iter_rows():
         used_numbers.setdefault(procedure_id, set()).add(track)

@@ -296,14 +296,14 @@ def _in_pixels(
     boxes: pl.DataFrame, sizes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None
 ) -> pl.DataFrame:
     """Convert fractions to pixels, with the size of the frame's image if it was opened."""
-    own_sizes = sizes.rename({"width": "own_width", "height": "own_height"})
+    image_sizes = sizes.rename({"width": "image_width", "height": "image_height"})
     sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
-    sized = sized.select("procedure_id", of_width="width", of_height="height")
-    boxes = boxes.join(own_sizes, on="file", how="left", maintain_order="left")
+    sized = sized.select("procedure_id", stated_width="width", stated_height="height")
+    boxes = boxes.join(image_sizes, on="file", how="left", maintain_order="left")
     boxes = boxes.join(sized, on="procedure_id", how="left", maintain_order="left")
     width, height = (pl.lit(side) for side in size or (None, None))
-    width = pl.coalesce(width, "own_width", "of_width")
-    height = pl.coalesce(height, "own_height", "of_height")
+    width = pl.coalesce(width, "image_width", "stated_width")
+    height = pl.coalesce(height, "image_height", "stated_height")
     unknown = boxes.filter(width.is_null())
     if unknown.height:
         raise ImportOptionError(

@@ -224,10 +224,10 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
         frame_boxes, word = boxes.get(name, {}), xml_text(words.get(name, ""))
         stems = {frame: frame for frame in range(procedure["n_frames"])}
         if part == "train":
-            odd = [frame for frame in frame_boxes if frame % TRAIN_STEP]
-            if odd:
+            between = [frame for frame in frame_boxes if frame % TRAIN_STEP]
+            if between:
                 raise PolyplinkError(
-                    f"procedure {name}: a box in frame {odd[0]} of training",
+                    f"procedure {name}: a box in frame {between[0]} of training",
                     "number its images 0, 2, 4, ...",
                 )
             folder, word = "", "adenomatous"
