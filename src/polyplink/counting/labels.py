@@ -83,21 +83,20 @@ def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
         f"{name} was trained on tracklets with other settings than the recipe's",
         "give the settings of its training with --min-length, --max-gap and --min-iou",
     )
+
+    # Links without labels, and the partitions under them.
     procedures = by_procedure(encoded.prepared, embeddings)
-    views = [procedure.views for procedure in procedures]
-    several = [procedure_views for procedure_views in views if len(procedure_views.start) > 1]
+    several = [procedure.views for procedure in procedures if procedure.table.height > 1]
     model, price = fit_unlabelled(several), unlabelled_price(several)
     if isinstance(model, str):
         raise PolyplinkError(f"{name} gives no pseudo-labels: {model}", "give more procedures")
-    labels = [
-        partition(model.probability(procedure_views), [price])[0] for procedure_views in views
-    ]
-    labelled = [
-        procedure.table.select(
-            ids, polyp_id=pl.lit(procedure.procedure_id + "/") + pl.Series(clusters).cast(str)
-        )
-        for procedure, clusters in zip(procedures, labels, strict=True)
-    ]
+    labelled = []
+    for procedure in procedures:
+        (clusters,) = partition(model.probability(procedure.views), [price])
+        polyp_id = pl.lit(f"{procedure.procedure_id}/") + pl.Series(clusters).cast(str)
+        labelled.append(procedure.table.select(ids, polyp_id=polyp_id))
+
+    # They take the place of the polyps.
     tracklets = prepared.tracklets.drop("polyp_id").join(
         pl.concat(labelled), on=ids, how="left", maintain_order="left"
     )

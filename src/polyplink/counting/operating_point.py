@@ -105,23 +105,26 @@ def find_operating_point(
     true = [known_counts[procedure.procedure_id] for procedure, _ in trials]
     setting = LearnedLinks(prices["count"], tolerance)
     interval = fit_interval([P for _, P in trials], true, setting)
-    if interval is not None:
-        origin.append(Message("origin.intervals", {"share": f"{100 * interval.held:.0f}"}))
     calibration = None
     if source is not None:
-        calibration = Calibration(
-            source.boxes, source.detector, source.material, procedures=len(trials)
-        )
-    return OperatingPoint(
+        calibration = Calibration(**asdict(source), procedures=len(trials))
+    point = OperatingPoint(
         setting,
         model,
         text_of(origin),
         prices,
-        None if interval is None else interval.spread,
         error=float(off.mean()),
         calibration=calibration,
-        margin=0 if interval is None else interval.margin,
-        lone=0 if interval is None else interval.lone,
+    )
+    if interval is None:
+        return point
+    origin.append(Message("origin.intervals", {"share": f"{100 * interval.held:.0f}"}))
+    return replace(
+        point,
+        origin=text_of(origin),
+        spread=interval.spread,
+        margin=interval.margin,
+        lone=interval.lone,
     )
 
 
