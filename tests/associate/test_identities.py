@@ -132,11 +132,13 @@ def test_constraints_hold_and_are_not_asked_again() -> None:
 def test_an_open_interval_has_a_question_with_the_change_of_its_answer() -> None:
     names = term_names()
     links = LinkModel(-6.0, {name: 12.0 if name == "cosine" else 0.0 for name in names}, 9, 4)
-    point = OperatingPoint(LearnedLinks(1.0), links, "made up", spread=4.0)
-    start, changing = 3.0 * np.arange(8.0), 0
-    for seed in range(6):
-        views = Views(np.random.default_rng(seed).normal(size=(8, 3)), start, start + 1.0)
-        result = identify(views, np.linspace(0, 1, 8), point)
+    changing = 0
+    # In the last case no answer changes the count; the first question is asked in any case.
+    for n, spread, seed in (*((8, 4.0, seed) for seed in range(6)), (6, 2.0, 3)):
+        point = OperatingPoint(LearnedLinks(1.0), links, "made up", spread=spread)
+        start = 3.0 * np.arange(float(n))
+        views = Views(np.random.default_rng(seed).normal(size=(n, 3)), start, start + 1.0)
+        result = identify(views, np.linspace(0, 1, n), point)
         assert result.interval is not None
         if result.interval[0] == result.interval[1]:
             continue
@@ -144,7 +146,7 @@ def test_an_open_interval_has_a_question_with_the_change_of_its_answer() -> None
         for doubt in result.doubts:
             pairs = (doubt.pair,)
             constraints = Constraints(cannot=pairs) if doubt.joined else Constraints(must=pairs)
-            count = len(identify(views, np.linspace(0, 1, 8), point, constraints).names)
+            count = len(identify(views, np.linspace(0, 1, n), point, constraints).names)
             assert doubt.change == count - len(result.names)
             assert doubt.close or doubt.change == 0
             changing += doubt.change != 0

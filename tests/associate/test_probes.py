@@ -31,6 +31,17 @@ def test_probes_predict_size_and_histology_and_noise_is_refused() -> None:
     assert "0 of 90" in str(fit_adenoma(UNITS, [False] * 90, PATIENTS, simulated=False))
 
 
+def test_a_probe_is_judged_on_patients_that_were_not_in_the_fit() -> None:
+    """The vector tells the patient, and so the sizes of the other polyps of the patient alone."""
+    patient = np.repeat(np.arange(20), 5)
+    units = np.eye(20)[patient] + RNG.normal(0, 0.05, (100, 20))
+    size_mm = np.exp(RNG.normal(size=20))[patient].tolist()
+    by_patient = fit_size(units, size_mm, [f"p{k}" for k in patient], simulated=False)
+    assert "not surely better than one value for all" in str(by_patient)
+    by_polyp = fit_size(units, size_mm, [f"p{k}" for k in range(100)], simulated=False)
+    assert isinstance(by_polyp, Probe)
+
+
 def test_a_polyp_is_predicted_from_all_of_its_tracklets() -> None:
     size = Probe(1.0, (1.0, 0.0), 2.0, False, "")
     vectors = np.array([[2.0, 0.0], [0.0, 5.0], [3.0, 4.0]])

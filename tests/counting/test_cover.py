@@ -131,6 +131,17 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
     assert uncertain_views <= {doubt.members[0] for doubt in questions if doubt.joined}
 
 
+def test_a_margin_widens_every_interval_and_lone_single_numbers_alone() -> None:
+    for margin, lone, interval, widened in (
+        (0, 0, (3, 3), (3, 3)),
+        (0, 1, (3, 3), (2, 4)),
+        (0, 1, (3, 4), (3, 4)),
+        (2, 1, (3, 3), (1, 5)),
+        (2, 0, (1, 4), (0, 6)),
+    ):
+        assert replace(POINT, margin=margin, lone=lone).widened(*interval) == widened
+
+
 def test_cover_names_another_purpose_and_accepts_kept_alarms() -> None:
     assert cover_of(POINT, SOURCE, purpose="link").gap == "purpose"
     # Without a false-alarm filter, kept alarms make no difference.

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from polyplink.evaluate.chain import chain_figures, score_procedure
+from polyplink.evaluate.chain import chain_figures, match_tracklets, score_procedure
 from polyplink.tracklets.box_runs import fill_gaps
 
 BOX = {"w": 10.0, "h": 10.0}
@@ -60,6 +60,17 @@ def test_a_tracklet_of_two_polyps_is_mixed_and_detects_the_longer() -> None:
     truth = true_boxes(("a", 0, 6, 0.0), ("b", 6, 4, 0.0))
     row = score_procedure("p", truth, counted_boxes((1, 0, 10, 0.0)))
     assert (row.detected_polyps, row.mixed, row.tracklets) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("n_true", "x", "shown"), [(2, 0.0, "a"), (1, 0.0, None), (4, 5.0, "a"), (4, 6.0, None)]
+)
+def test_a_tracklet_shows_a_polyp_if_half_of_its_boxes_overlap_it_by_0_3(
+    n_true: int, x: float, shown: str | None
+) -> None:
+    """Of four boxes of width 10; at an offset of 5 the IoU is 1/3, at 6 it is 1/4."""
+    matched = match_tracklets(true_boxes(("a", 0, n_true, 0.0)), counted_boxes((1, 0, 4, x)))
+    assert matched["polyp_id"].to_list() == [shown]
 
 
 def test_interpolated_boxes_count_only_in_tracking() -> None:

@@ -114,6 +114,27 @@ def test_the_choice_is_nearest_to_the_target_fpr_then_least_fragmented() -> None
     assert (choice.row, choice.rule, choice.fr, choice.fpr) == (1, "no_false_positive", 1.0, 0.0)
 
 
+def test_for_counting_the_least_error_and_bias_among_neighbours_are_chosen() -> None:
+    counts = [count_procedure([[0, 0]] * 10, "ab", name) for name in "vw"]
+
+    def chosen(*errors: list[int]) -> int:
+        return choose(counts, purpose="count", errors=[np.array(row) for row in errors]).row
+
+    # Always 1 polyp too many, then 1 too many in one procedure and 1 too few in the other.
+    assert chosen([1] * 10, [1] * 5 + [-1] * 5) == 7
+    # One right setting among wrong ones is luck.
+    assert chosen(*[[5, 5, 0, 5, 5, 1, 1, 1, 1, 1]] * 2) == 7
+
+
+def test_for_links_the_least_fragmented_setting_of_few_wrong_pairs_is_chosen() -> None:
+    labels = [[0, 1, 2, 3], [0, 0, 1, 2], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]]
+    choice = choose([count_procedure(labels, "aabb")], purpose="link")
+    assert (choice.row, choice.rule, choice.fr) == (2, "link", 1.0)
+    # Without such a setting, the one with the fewest wrong pairs.
+    choice = choose([count_procedure(labels[:2:-1], "aabb")], purpose="link")
+    assert (choice.row, choice.fr) == (0, 0.5)
+
+
 def test_procedures_of_one_polyp_have_a_rule_of_their_own() -> None:
     single = count_procedure([[0, 1], [0, 0]], ["a", "a"], "one")
     choice = choose([single, single])

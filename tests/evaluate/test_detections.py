@@ -9,6 +9,7 @@ from polyplink.evaluate.detections import (
     match_detections,
     measure_detector,
     score_for_false_boxes,
+    track_scores,
 )
 
 
@@ -47,6 +48,26 @@ def test_average_precision_equals_its_definition() -> None:
     ]
     score = score_for_false_boxes(empty, 0.5)
     assert sum((boxes[:, 4] >= score).sum() for boxes in empty) == int(0.5 * len(empty))
+
+
+def test_a_true_box_is_detected_once() -> None:
+    box, aside = np.array([[10.0, 10.0, 20.0, 20.0], [13.0, 13.0, 20.0, 20.0]])
+    predicted = np.array([[*box, 0.8], [*box, 0.9], [*aside, 0.7]])
+    matches = match_detections([predicted], [box[None]])
+    assert (matches.scores.tolist(), matches.hits.tolist()) == ([0.9, 0.8, 0.7], [1, 0, 0])
+    both = match_detections([predicted], [np.stack([box, aside])])
+    assert both.hits.tolist() == [True, True, False]
+    assert both.best.tolist() == [0.9, 0.8]
+
+
+def test_recall_is_divided_by_size_and_shape() -> None:
+    sides = [(10, 10), (14, 14), (15, 15), (30, 30), (35, 35), (40, 20), (20, 40)]
+    truth = [np.array([[0.0, 0.0, w, h]]) for w, h in sides]
+    predicted = [np.append(box, [[0.9]], axis=1) for box in truth]
+    sizes = np.full((len(sides), 2), 100.0)
+    figures = measure_detector(predicted, truth, sizes, ["v"] * len(sides), score=0.5)
+    assert [figure.n for figure in figures.recall_by.values()] == [2, 4, 1, 1, 5, 1]
+    assert track_scores([np.zeros((0, 5))] * 3) == (0.04, 0.04)  # no mistaken box
 
 
 def test_weighted_figures_equal_those_of_repeated_frames() -> None:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,8 @@ from sklearn.cluster import AffinityPropagation
 
 from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan, TemporalAP
 from polyplink.associate.grid_search import Grid
-from polyplink.associate.similarity import visual
+from polyplink.associate.links import fit_and_cross_fit
+from polyplink.associate.similarity import VisualForm, visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
@@ -139,6 +141,9 @@ def test_all_tasks_give_their_figures_and_tables() -> None:
     for name, names_of_best in result.no_different.items():
         assert set(names_of_best) <= set(encoders), name
     assert result.no_different["mAP"] == ()  # four procedures
+    difference = result.minus_clusterer["ours"]["ap"]["FR"].value
+    values = [figures[f"{name}/FR"].value or 0 for name in ("ap", "threshold")]
+    assert difference == pytest.approx(values[0] - values[1])
     assert tables["queries"]["method"].unique(maintain_order=True).to_list() == ["ours", "worse"]
     known = sum(name is not None for name in names)
     assert tables["assignment"].height == 2 * 2 * known
@@ -259,7 +264,27 @@ def test_without_a_task_there_are_no_figures() -> None:
     assert (result.minus_reference, result.no_different, tables) == ({"y": {}}, {}, {})
 
 
-def test_each_clusterer_counts_as_its_settings_separately() -> None:
+def test_links_are_fitted_on_the_procedures_to_choose_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted_on: list[int] = []
+
+    def count_procedures(procedures: Sequence[Any]) -> Any:
+        fitted_on.append(len(procedures))
+        return fit_and_cross_fit(procedures)
+
+    monkeypatch.setattr("polyplink.evaluate.evaluation.fit_and_cross_fit", count_procedures)
+    start = np.arange(30.0)
+    timed = replace(SAMPLES, moments=np.stack([start, start + 0.5], axis=1))
+    for chosen_on in ((), SAMPLES.procedures[:2]):
+        settings = EvaluationSettings(
+            Grid(prices=(0.5, 2.0)), resamples=5, tasks=("counting",), chosen_on=chosen_on
+        )
+        result, _ = evaluate_embeddings({"x": VECTORS}, timed, settings)
+        assert list(result.encoders["x"].counting) == ["links"]
+    assert fitted_on == [4, 2]
+
+
+@pytest.mark.parametrize("form", ["l2", "raw_l2"])
+def test_each_clusterer_counts_as_its_settings_separately(form: VisualForm) -> None:
     vectors, samples, names = random_samples(unknown=4)
     grid = Grid(
         alphas=(0.5, 1.0),
@@ -270,7 +295,7 @@ def test_each_clusterer_counts_as_its_settings_separately() -> None:
         hdbscans=(Hdbscan(2, 1),),
         linkages=(Agglomerative(0.3), Agglomerative(0.6)),
     )
-    evaluation_settings = EvaluationSettings(grid, resamples=5, tasks=("counting",))
+    evaluation_settings = EvaluationSettings(grid, form, resamples=5, tasks=("counting",))
     result, tables = evaluate_embeddings({"x": vectors}, samples, evaluation_settings)
     encoder = result.encoders["x"]
     assert list(encoder.counting) == list(grid.by_clusterer())
@@ -278,7 +303,7 @@ def test_each_clusterer_counts_as_its_settings_separately() -> None:
     for name, settings in grid.by_clusterer().items():
         counts = []
         for part, rows in parts:
-            V = visual(vectors[rows])
+            V = visual(vectors[rows], form)
             labels = [setting.cluster(V, part.positions).labels for setting in settings]
             counts.append(count_procedure(labels, [names[r] for r in rows], part.procedures[0]))
         assert encoder.counting[name] == counting_figures(counts, settings)

@@ -4,8 +4,16 @@ from xml.etree import ElementTree
 import matplotlib.pyplot as plt
 import numpy as np
 
-from polyplink.report.plots import inline_svg, plot_epochs, plot_similarity, write_figure
+from polyplink.evaluate.intervals import Figure
+from polyplink.report.plots import (
+    inline_svg,
+    plot_epochs,
+    plot_methods,
+    plot_similarity,
+    write_figure,
+)
 from polyplink.report.polyps import HUES, look
+from tests.report.sample import comparison
 
 
 def test_written_figures_are_reproducible(tmp_path: Path) -> None:
@@ -26,6 +34,9 @@ def test_colours_of_a_matrix_span_its_finite_off_diagonal_values() -> None:
     S = np.array([[1.0, 0.2, np.nan], [0.2, 1.0, 0.7], [np.nan, 0.7, 1.0]])
     axes = plot_similarity(S, [2, 1], ["1", "2"], [look(0), look(8)])
     assert axes.images[0].get_clim() == (0.2, 0.7)
+    scale = axes.images[1].get_array()
+    assert scale is not None
+    assert (scale.min(), scale.max()) == (0.2, 0.7)
     text = inline_svg(axes.figure, "Similarities")
     for words in (">0.20<", ">0.70<", ">similarity<", ">2<", HUES[0], HUES[1]):
         assert words in text
@@ -34,6 +45,17 @@ def test_colours_of_a_matrix_span_its_finite_off_diagonal_values() -> None:
             plot_similarity(constant, [len(constant)], ["1"], [look(0)]).images[0].get_clim()
         )
         assert low < high
+
+
+def test_methods_are_dots_on_their_intervals() -> None:
+    table = comparison()
+    mean_ap, fpr = plot_methods(table)
+    drawn = [np.asarray(line.get_xdata()).tolist() for line in mean_ap.lines]
+    assert drawn == [[0.4, 0.6], [0.5], [0.6, 0.8], [0.7]]
+    assert [np.asarray(line.get_xdata()).tolist() for line in fpr.lines] == [[0.1], [0.05]]
+    first = [{"mAP": Figure(0.45)}, {"mAP": Figure(0.55)}]
+    runs: dict[str, list[dict[str, Figure]]] = {"first": first, "second": [{}]}
+    assert np.asarray(plot_methods(table, runs)[0].lines[1].get_xdata()).tolist() == [0.45, 0.55]
 
 
 def test_curves_have_hover_texts_gaps_and_the_best_epoch() -> None:
