@@ -113,6 +113,8 @@ def test_pictures_come_from_recording_or_crops_and_a_hand_off_does_without(
     pl.read_parquet(procedures).with_columns(source=pl.lit("moved")).write_parquet(procedures)
     handed_off = hand_off_review(counted_folder, data=data)
     assert any("5 procedures without pictures (001-001)" in line for line in handed_off.warnings)
+    questions = sum(row["questions"] for row in Desk(counted_folder).overview()["procedures"])
+    assert any(f"{questions} open questions (001-0" in line for line in handed_off.warnings)
     page = (Desk(counted_folder).out / FOLDER / "report.html").read_text()
     views = pl.read_csv(Desk(counted_folder).out / FOLDER / "views.csv")
     assert page.count("This picture cannot be shown.") == views.height

@@ -40,13 +40,15 @@ def hand_off_review(
     desk = open_desk(folder, None if data is None else Path(data), mask_overlay)
     paths = hand_off(desk, language)
     facts = {"folder": str(desk.out / FOLDER), "files": [str(path) for path in paths]}
-    unfinished = [
-        procedure["id"] for procedure in desk.overview()["procedures"] if not procedure["done"]
-    ]
-    names = named_procedures(unfinished)["names"]
-    unfinished_text = [f"{many(len(unfinished), 'procedure')} not marked as finished ({names})"]
-    warnings = [*map(str, outdated_messages(desk.overview()))]
-    warnings += unfinished_text if unfinished else []
+    overview = desk.overview()
+    warnings = [*map(str, outdated_messages(overview))]
+    if unfinished := [row["id"] for row in overview["procedures"] if not row["done"]]:
+        names = named_procedures(unfinished)["names"]
+        warnings.append(f"{many(len(unfinished), 'procedure')} not marked as finished ({names})")
+    if asked := [row["id"] for row in overview["procedures"] if row["questions"]]:
+        open_questions = sum(row["questions"] for row in overview["procedures"])
+        names = named_procedures(asked)["names"]
+        warnings.append(f"{many(open_questions, 'open question')} ({names})")
     if borderless := sorted(desk.pictures.borderless):
         warnings.append(
             f"{many(len(borderless), 'procedure')} without a dark border ({borderless[0]}): "

@@ -605,6 +605,7 @@ export function moveChoice(state, view) {
 export function handOff(state) {
   const { files, overview } = state;
   const open = overview.procedures.length - overview.done;
+  const questions = overview.procedures.reduce((sum, one) => sum + one.questions, 0);
   const folders = Map.groupBy(files ?? [], (file) => file.name.split("/").slice(0, -1)[0] ?? "");
   const purpose = (name) => h("div", { class: "soft" }, t(`hand_off.for.${name}`));
   const link = (file, below) => h("li", {},
@@ -616,6 +617,7 @@ export function handOff(state) {
     below);
   return titled(t("hand_off"),
     open > 0 && h("p", { class: "warn" }, count("hand_off.unfinished", open)),
+    questions > 0 && h("p", { class: "warn" }, count("questions", questions)),
     h("p", { role: "status" }, t(files ? "hand_off.written" : "hand_off.working")),
     files && [
          h("ul", { class: "files" },
