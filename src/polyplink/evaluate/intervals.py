@@ -172,7 +172,7 @@ def no_different(measures: Mapping[str, Resampled], ideal: float | None = None) 
 
     The papers print the best result in bold, and those with p > 0.05 against it, without naming the
     test. Here the test is the paired bootstrap: a method is marked if the 95 % interval of its
-    difference to the best includes 0. Differences over fewer than `FEWEST` units tell nothing.
+    difference to the best includes 0. Differences over fewer than `FEWEST` units show nothing.
 
     Args:
         measures: A figure with its resamples by method, all on the same draws.
