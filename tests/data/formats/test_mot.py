@@ -86,7 +86,7 @@ def test_byte_order_marks_windows_lines_and_blanks_do_not_matter(tmp_path: Path)
     text = "\ufeff1, 3, 1, 2, 3, 4 \r\n\r\n"
     (root / "s" / "gt" / "gt.txt").write_bytes(text.encode())
     (root / "s" / "seqinfo.ini").write_bytes(b"\xef\xbb\xbf" + INFO.replace("\n", "\r\n").encode())
-    assert import_mot(root).data.key == before.key
+    assert import_mot(root, strict=True).data.key == before.key
     assert before.detections["polyp_id"].to_list() == ["s_3"]
 
 

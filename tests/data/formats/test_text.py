@@ -147,6 +147,7 @@ def test_missing_side_tables_are_empty_and_invalid_ones_are_refused(tmp_path: Pa
         read_side_tables(tmp_path, Faults())
 
 
+FRAME = "box without a frame number from 0"
 HEADER = "procedure_id,frame,x,y,w,h,score,polyp_id,image\n"
 
 
@@ -170,6 +171,16 @@ def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
     assert any(line.startswith(missing) for line in imported.warnings)
     with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* unknown; give"):
         import_csv(path)
+
+
+def test_blank_rows_are_no_boxes(tmp_path: Path) -> None:
+    rows = "v,0,1,2,3,4,,,\n\n,,,,,,,,\nv,x,1,2,3,4,,,\nv,1,1,2,3,4,,,\n\n"
+    (tmp_path / "boxes.csv").write_text(HEADER + rows)
+    imported = import_csv(tmp_path, size=(64, 48))
+    left_out = [line for line in imported.warnings if "left out" in line]
+    assert left_out == [f"1 x {FRAME}, left out (first: boxes.csv, line 5)"]
+    assert imported.places is not None
+    assert imported.places.boxes["item"].to_list() == [0, 4]
 
 
 def test_a_track_is_a_polyp_however_its_number_is_written(tmp_path: Path) -> None:

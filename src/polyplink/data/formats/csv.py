@@ -44,8 +44,8 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
         faults: Extended by a warning for each unknown column.
 
     Returns:
-        The table with these columns as numbers (null if not a number), the others as text, and
-        `at`, the file and line of each row.
+        The rows that are not blank, with these columns as numbers (null if not a number), the
+        others as text, `item` (number of the row, from 0), and `at`, its file and line.
 
     Raises:
         PolyplinkError: If the file is missing or not a table, or lacks a column.
@@ -61,7 +61,8 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
     unknown = table.drop(known).columns
     for name in unknown:
         faults.warn(f"unknown column of {path.name}, not read", name)
-    table = table.select(known)
+    is_row = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    table = table.select(known).with_row_index("item").filter(is_row)
     missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
     if missing:
         spelt = next((name for name in unknown if name.lower() == missing[0]), None)
@@ -75,10 +76,8 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
             f"{path} has decimal commas in the column {name}",
             "write numbers with a decimal point, 1.5 and not 1,5",
         )
-    table = table.with_row_index("line", 2).with_columns(
-        *(number(column) for column in _BOX), at=pl.format("{}, line {}", pl.lit(path.name), "line")
-    )
-    return table.drop("line")
+    at = pl.format("{}, line {}", pl.lit(path.name), pl.col("item") + 2)  # after the header
+    return table.with_columns(*(number(column) for column in _BOX), at=at)
 
 
 def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
@@ -107,7 +106,6 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
     boxes = read_box_rows(path, reading.faults).with_columns(
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
-        item=pl.int_range(pl.len()),
     )
     if "score" in boxes.columns:
         kind, hint = "box with a score that is not a number", "write a number, or nothing"

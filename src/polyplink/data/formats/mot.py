@@ -220,6 +220,7 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
             raise PolyplinkError(f"{path} has no lines of {_NEEDED} values and commas", _MEND)
     at = pl.format("{}, line {}", pl.lit(f"{sequence.name}/{path.name}"), "line")
     table = table.with_row_index("line", 1).with_columns(at=at)
+    table = table.filter(pl.any_horizontal(pl.col(_COLUMNS).str.len_bytes() > 0))  # not blank
     for column in ("id", "confidence"):
         kind = f"line with text instead of a number ({column})"
         hint = "write a number (-1: unknown)"
