@@ -204,6 +204,15 @@ def test_pictures_boxes_and_similar_views(
         assert not dark.all()
 
 
+def test_masks_cover_stored_crops_at_their_scale(counted_folder: Path) -> None:
+    pictures = Desk(counted_folder, masks=[parse_mask("15,4,3,3")]).pictures
+    crop = np.full((64, 64, 3), 255, dtype=np.uint8)  # of 20 x 20 pixels from (10, 2)
+    dark = pixels(pictures.stored(crop, [10, 2, 30, 22], 64)).max(axis=2) < 128
+    rows, columns = (np.flatnonzero(dark.any(axis)) for axis in (1, 0))
+    # (4 - 2) * 3.2 to (7 - 2) * 3.2, and (15 - 10) * 3.2 to (18 - 10) * 3.2, rounded outwards.
+    assert (rows.tolist(), columns.tolist()) == ([*range(6, 16)], [*range(16, 26)])
+
+
 def test_folders_that_cannot_be_reviewed_are_refused(
     counted_folder: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
@@ -297,12 +306,19 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     )
     vectors = desk.row_vectors(desk.solve(0).table)
     assert not np.allclose(vectors[2], vectors[6])
+    for group in after["groups"]:
+        starts = [after["tracklets"][row]["start_s"] for row in group["rows"]]
+        assert starts == sorted(starts)
     # Vectors of an earlier count, by other weights, are not read.
     stored = read_embeddings(desk.parts.path)
     of_other_weights = replace(stored, vectors=stored.vectors + 1, weights_id="other")
     write_embeddings(desk.parts.path, of_other_weights)
     counted_again = Desk(counted_folder)
     assert np.allclose(counted_again.row_vectors(counted_again.solve(0).table), vectors)
+    counted_again = Desk(counted_folder)
+    counted_again.parts.count = replace(counted_again.count, weights="other")
+    with pytest.raises(PolyplinkError, match="are not the weights of the count"):
+        counted_again.parts.of(desk.solve(1).table.row(0, named=True))
     # The last part ends with the tracklet, between two pictures.
     shorter = desk.prepared.tracklets[:1].with_columns(n=pl.lit(30, pl.Int32))
     cut = cut_rows(shorter, {shorter["tracklet_id"][0]: [8]}, desk.prepared)

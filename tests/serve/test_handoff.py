@@ -18,7 +18,14 @@ from polyplink.data.returned import write_places
 from polyplink.data.tables import SOURCE_FILES, Imported, Places
 from polyplink.report.formats import clock
 from polyplink.serve.desk import Desk
-from polyplink.serve.handoff import FOLDER, Review, hand_off, review_schema, reviewed
+from polyplink.serve.handoff import (
+    FOLDER,
+    Review,
+    hand_off,
+    identified,
+    review_schema,
+    reviewed,
+)
 from tests.conftest import SampleRun
 
 
@@ -26,6 +33,8 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     desk.correct(0, {"kind": "not_polyp", "rows": [5]})
     desk.correct(0, {"kind": "merge", "rows": [0, 1, 2, 3, 4]})
     desk.correct(0, {"kind": "done"})
+    withdrawn = desk.correct(1, {"kind": "not_polyp", "rows": [5]})
+    desk.correct(1, {"kind": "undo", "of": withdrawn["undo"]})
     out = desk.out / FOLDER
     (out / "mot" / "earlier").mkdir(parents=True)
     (out / "mot" / "earlier" / "seqinfo.ini").touch()
@@ -38,6 +47,9 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     first = review.procedures[0]
     assert (first.polyps, first.done, first.corrections) == (1, True, 2)
     assert first.reviewers == ("Dr. Rossi",)
+    assert review.procedures[1].reviewers == ()
+    finished = identified(desk, finished=True).procedures["procedure_id"]
+    assert finished.to_list() == [first.procedure]
     assert len(first.not_polyps) == 1
     assert [len(polyp.views) for polyp in first.reviewed_polyps] == [5]
     known = set(review_schema()["$defs"]["ReviewedProcedure"]["properties"])
