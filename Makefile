@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Compiled modules are kept: each of the hundreds of processes of the tests would compile them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views clean
+.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -86,6 +86,9 @@ study-sequences: $(READY) ## Count real sequences shown in a row; DATA="MIX --em
 
 study-views: $(READY) ## What views of one still teach an encoder; DATA="STILLS --weights FILE --real FOLDER ..."
 	$(BIN)/python -m tests.studies.views_of_stills $(DATA)
+
+study-dye: $(READY) ## Polyps on dyed mucosa; DATA="STILLS --weights FILE --empty FOLDER"
+	$(BIN)/python -m tests.studies.dyed_stills $(DATA)
 
 bench: $(READY) ## The hot paths against their rivals; names what fell behind the recorded ratios
 	$(BIN)/polyplink bench --compare

@@ -1,5 +1,6 @@
-"""Tone and whitening against plain computations, and how weights store them."""
+"""Tone, tint and whitening against plain computations, and how weights store them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
+from torch.nn.functional import normalize
 
 from polyplink import adapt_weights, train
 from polyplink.core.errors import PolyplinkError
@@ -18,12 +20,23 @@ from polyplink.encoders.adapt import (
     WhitenedEncoder,
     fit_whitening,
     fit_within,
+    tints_of,
     tone_statistics,
 )
 from polyplink.encoders.build import build_started, load_encoder
 from polyplink.encoders.config import EncoderConfig, SfeConfig
 from polyplink.encoders.encoder import Encoder, FrameWise
-from polyplink.encoders.weights import read_record, stored_path
+from polyplink.encoders.weights import (
+    RECORD,
+    Seen,
+    WeightsRecord,
+    read_record,
+    record_text,
+    save_weights,
+    stored_path,
+    write_tensors,
+)
+from polyplink.tracklets.settings import PrepareSettings
 from tests.conftest import SampleRun, recipe
 from tests.encoders.small import CLIPS, SFE, TRANSFORMER
 
@@ -99,7 +112,7 @@ def test_a_whitened_vector_is_the_mean_of_whitened_frame_features() -> None:
     # Axes are unique only up to sign: compare products, which do not depend on it.
     for pooled in (
         tokens.tracklet,
-        encoder.pool_packed(base.encode_frames(crops), torch.tensor([20, 40])),
+        encoder.pool_packed(encoder.encode_frames(crops), torch.tensor([20, 40])),
     ):
         assert np.allclose(pooled @ pooled.T, expected @ expected.T, atol=1e-4)
     assert np.allclose(tokens.frames @ tokens.frames.T, white @ white.T, atol=1e-3)
@@ -115,6 +128,42 @@ def test_fit_within_inverts_the_shrunk_scatter_within_polyps() -> None:
     expected = np.linalg.inv(scatter + 0.02 * np.trace(scatter) / 5 * np.eye(5))
     assert np.allclose(within @ within.T, expected, rtol=1e-4, atol=1e-5)
     assert np.allclose(mean, np.concatenate(polyps).mean(0), atol=1e-4)
+
+
+def test_what_features_of_tinted_views_share_is_subtracted_and_others_stay(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    base = build_started(SFE).eval()
+    white_light = crops_of(120).reshape(40, 3, *crops_of(1).shape[1:])
+    white_light[..., 1:] //= 2  # green below 0.7 of red
+    white_light[..., 0] = 150 + white_light[..., 0] // 4
+    dyed = white_light[30:].copy()
+    dyed[..., 0] //= 6
+    polyps = [torch.from_numpy(views) for views in (*white_light[:30], *dyed)]
+    encoder = WhitenedEncoder(base).fit_within(polyps).eval()
+    assert not tints_of(torch.cat(polyps[:30])).any()
+    assert (tints_of(torch.cat(polyps[30:])) > 0).sum() > 50
+
+    def vectors(encoder: WhitenedEncoder, views: Sequence[torch.Tensor]) -> torch.Tensor:
+        return normalize(encoder(torch.cat(list(views)), [3] * len(views)).tracklet, dim=1)
+
+    # Without the slopes, as in weights of earlier versions, the dyed resemble each other more.
+    record = WeightsRecord(encoder.config, PrepareSettings(), {}, Seen(), {})
+    save_weights(tmp_path / "new.safetensors", encoder, record)
+    state = {name: value for name, value in encoder.state_dict().items() if "tint" not in name}
+    write_tensors(tmp_path / "old.safetensors", state, {RECORD: record_text(record)})
+    before, after = (
+        load_encoder(tmp_path / f"{name}.safetensors", torch.device("cpu")).encoder
+        for name in ("old", "new")
+    )
+    assert isinstance(before, WhitenedEncoder)
+    assert isinstance(after, WhitenedEncoder)
+    assert torch.equal(vectors(before, polyps[:30]), vectors(after, polyps[:30]))
+    pairs = torch.triu_indices(10, 10, 1)
+    cosines = [
+        (vectors(part, polyps[30:]) @ vectors(part, polyps[30:]).T)[*pairs].mean()
+        for part in (before, after)
+    ]
+    assert cosines[1] < cosines[0] - 0.1
 
 
 def test_whitening_and_tone_are_refused_before_the_training() -> None:

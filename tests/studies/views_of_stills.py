@@ -88,17 +88,17 @@ def main() -> None:
     parser.add_argument("--views", type=int, default=4, help="of each still, beside itself")
     arguments = parser.parse_args()
     loaded = load_encoder(arguments.weights, torch.device("cpu"))
-    whitened_encoder, settings = (
-        WhitenedEncoder(unwrapped(loaded.encoder)).eval(),
-        loaded.record.prepare,
-    )
+    whitened_encoder = WhitenedEncoder(unwrapped(loaded.encoder)).eval()
+    settings = loaded.record.prepare
     data = read_data(arguments.stills)
     stills = read_stills(arguments.stills, data, data.part(arguments.part))
     polyps: Polyps = []
     with torch.no_grad():
         for crops in draw_views(stills, arguments.views, settings.size, settings.crop_factor):
             polyps.append(
-                normalize(whitened_encoder.encode_frames(torch.from_numpy(crops)).float(), dim=1)
+                normalize(
+                    whitened_encoder.encoder.encode_frames(torch.from_numpy(crops)).float(), dim=1
+                )
             )
             if len(polyps) % 100 == 0:
                 print(f"{len(polyps)} of {len(stills)} stills", flush=True)

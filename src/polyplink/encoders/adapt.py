@@ -1,9 +1,14 @@
-"""Parts of an encoder that are fitted to crops without labels: whitened features, and tone.
+"""Parts of an encoder that are fitted to crops without labels: whitened features, tint, and tone.
 
 The largest variation in the features of a network trained on other images is shared by all crops of
 a colonoscopy. Whitening over crops, without labels, gives the remaining variation equal weight;
 whitening over the views of each polyp suppresses the differences between views of the same polyp.
 See docs/explanation/whitening.md.
+
+Polyps on mucosa that a dye or narrow-band light turns blue or green resemble each other more than
+views of one polyp in white light do: the colour moves the features of all of them the same way.
+Whitening within polyps therefore also fits how the mean feature depends on the tint of a crop, and
+subtracts it.
 
 Tone consists of quantiles of three colour channels, over a whole crop and over its middle, which is
 mostly polyp. They are strongly correlated, because light changes all of them. Whitening removes the
@@ -25,7 +30,9 @@ from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, WrappedEncode
 
 SHRINKAGE = 1e-2  # times the largest variance of features, added to all variances
 WITHIN_SHRINKAGE = 1e-2  # times the mean variance within a polyp, added to all variances
-FEATURE_BUFFERS = ("features_mean", "features_map")
+TINT_KNOTS = (0.7, 0.9)  # green over red; 0.53 to 0.75 in nine of ten views in white light
+TINT_SHRINKAGE = 1.0  # added to the sums of squared tints
+FEATURE_BUFFERS = ("features_mean", "features_map", "tint_slopes")
 
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 TONES = 6 * len(QUANTILES)  # of three channels, over two regions
@@ -84,6 +91,44 @@ def fit_within(
     return mean.float(), (axes * scale).float()
 
 
+def tints_of(crops: torch.Tensor) -> torch.Tensor:
+    """How much greener crops are than mucosa in white light.
+
+    Args:
+        crops: uint8 (n, h, w, 3).
+
+    Returns:
+        float32 (n, 2): by how much the logarithm of mean green over mean red exceeds that of each
+        of `TINT_KNOTS`; 0 below.
+
+    Example:
+        >>> white_light, dyed = torch.tensor([[180, 110, 80], [60, 110, 130]], dtype=torch.uint8)
+        >>> tints_of(torch.stack([white_light, dyed])[:, None, None]).round(decimals=2)
+        tensor([[0.0000, 0.0000],
+                [0.9600, 0.7000]])
+    """
+    h, w = crops.shape[1:3]
+    means = crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)].float().mean(dim=(1, 2)) + 1  # n 3
+    knots = torch.tensor(TINT_KNOTS, device=crops.device)
+    return ((means[:, 1] / means[:, 0])[:, None] / knots).log().clamp(min=0)
+
+
+def fit_tint(features: torch.Tensor, tints: torch.Tensor) -> torch.Tensor:
+    """Fit how features depend on the tint, by ridge regression without a constant.
+
+    Args:
+        features: Features minus their mean (n, f).
+        tints: Tints (n, k), see `tints_of`.
+
+    Returns:
+        Slopes (k, f): the mean of features of a tint, minus the mean of all, is tint @ slopes.
+    """
+    x, y = tints.double(), features.double()
+    penalty = TINT_SHRINKAGE * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    slopes: torch.Tensor = torch.linalg.solve(x.T @ x + penalty, x.T @ y).float()
+    return slopes
+
+
 class WhitenedEncoder(WrappedEncoder):
     """A frame-wise encoder with whitened features of frames, of length 1.
 
@@ -98,6 +143,7 @@ class WhitenedEncoder(WrappedEncoder):
 
     features_mean: torch.Tensor
     features_map: torch.Tensor
+    tint_slopes: torch.Tensor
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -112,40 +158,52 @@ class WhitenedEncoder(WrappedEncoder):
         self.config = replace(encoder.config, whiten=True)
         self.register_buffer("features_mean", torch.zeros(self.width))
         self.register_buffer("features_map", torch.eye(self.width))
+        self.register_buffer("tint_slopes", torch.zeros(len(TINT_KNOTS), self.width))
 
     @torch.no_grad()
     def fit(self, batches: Iterable[torch.Tensor]) -> WhitenedEncoder:
         """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
-        features = torch.cat(list(self._unit_features(batches)))
-        return self._take(*fit_whitening(features, SHRINKAGE))
+        features = torch.cat([self._unit_features(batch) for batch in batches])
+        mean, features_map = fit_whitening(features, SHRINKAGE)
+        return self._take(mean, features_map, torch.zeros_like(self.tint_slopes))
 
     @torch.no_grad()
     def fit_within(self, polyps: Iterable[torch.Tensor]) -> WhitenedEncoder:
-        """Fit the whitening to the views uint8 (v, h, w, 3) of each polyp, see `fit_within`."""
-        return self._take(*fit_within(self._unit_features(polyps), WITHIN_SHRINKAGE))
+        """Fit whitening and tint to the views uint8 (v, h, w, 3) of each polyp."""
+        features, tints = [], []
+        for views in polyps:
+            features.append(self._unit_features(views))
+            tints.append(tints_of(views))
+        mean, features_map = fit_within(features, WITHIN_SHRINKAGE)
+        slopes = fit_tint(torch.cat(features) - mean, torch.cat(tints))
+        return self._take(mean, features_map, slopes)
 
-    def _unit_features(self, batches: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-        """Features (n, f) of length 1 of each batch of crops uint8 (n, h, w, 3)."""
+    def _unit_features(self, crops: torch.Tensor) -> torch.Tensor:
+        """Features (n, f) of length 1 of crops uint8 (n, h, w, 3)."""
         self.encoder.eval()
-        for batch in batches:
-            yield normalize(self.encode_frames(batch).float(), dim=1)
+        return normalize(self.encoder.encode_frames(crops).float(), dim=1)
 
-    def _take(self, mean: torch.Tensor, features_map: torch.Tensor) -> WhitenedEncoder:
-        """Use a fitted mean (f,) and map (f, f)."""
+    def _take(
+        self, mean: torch.Tensor, features_map: torch.Tensor, slopes: torch.Tensor
+    ) -> WhitenedEncoder:
+        """Use a fitted mean (f,), map (f, f) and slopes (k, f)."""
         self.features_mean.copy_(mean)
         self.features_map.copy_(features_map)
+        self.tint_slopes.copy_(slopes)
         return self
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
-        """Crops uint8 (n, h, w, 3) to the encoder's features (n, f)."""
-        return self.encoder.encode_frames(frames)
+        """Crops uint8 (n, h, w, 3) to the encoder's features and the tints, (n, f + k)."""
+        features = self.encoder.encode_frames(frames)
+        return torch.cat([features, tints_of(frames).to(features.dtype)], dim=1)
 
     def _whitened(self, features: torch.Tensor) -> torch.Tensor:
-        """Features (n, f) of frames, whitened and of length 1."""
+        """Features and tints (n, f + k) of frames to features, whitened and of length 1."""
         # In bf16 the product would lose the small differences that are scaled up.
         with torch.autocast(features.device.type, enabled=False):
-            centred = normalize(features.float(), dim=1) - self.features_mean
-            return normalize(centred @ self.features_map, dim=1).to(features.dtype)
+            units = normalize(features[:, : self.width].float(), dim=1)
+            mean = self.features_mean + features[:, self.width :].float() @ self.tint_slopes
+            return normalize((units - mean) @ self.features_map, dim=1).to(features.dtype)
 
     def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
         """Features of frames (n, f) to tokens: whitened, and their mean per tracklet."""
