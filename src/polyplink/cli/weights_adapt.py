@@ -69,7 +69,7 @@ def adapt_weights(
             the statistics of BatchNorm are adapted.
         whiten: Whiten features by these crops.
         in_motion: With `whiten`, whiten by the differences between this many simulated views of
-            each annotated still.
+            each annotated still, and subtract what views of a tint, as of dyed mucosa, share.
         device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Number of threads.
         progress: Called for crops or stills.
