@@ -115,6 +115,9 @@ def test_a_second_recording_replaces_the_first_only_with_replace(
 def test_a_folder_in_use_by_another_command_is_refused(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
+    (tmp_path / "file").touch()
+    below_file = ("run", sample_run.data, "--weights", sample_run.weights, "--out")
+    assert_refused(polyplink(*below_file, tmp_path / "file" / "out"), "name another output folder")
     out = tmp_path / "out"
     with sole_writer(out):
         for line in (

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, first_line
 
 Item = TypeVar("Item")
 
@@ -59,9 +59,16 @@ def sole_writer(folder: Path) -> Iterator[None]:
     If the block writes nothing, as after a mistake of the user, no new folder is left.
 
     Raises:
-        PolyplinkError: If another process writes into the folder.
+        PolyplinkError: If the folder cannot be created, or another process writes into it.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PolyplinkError(
+            f"the folder {folder} cannot be created ({first_line(error)})",
+            "name another output folder",
+        ) from None
     try:
         with claimed(folder / "writer") as is_claimed:
             PolyplinkError.unless(
