@@ -147,6 +147,14 @@ def test_a_paper_recipe_without_its_backbone_is_refused(tmp_path: Path) -> None:
     assert not (data / "prepared").exists()  # refused before crops are cut
 
 
+def test_nothing_to_validate_on_is_refused_before_crops_are_cut(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=2)
+    config = override(recipe(), ["validation.every=9", "validation.select=labels"])
+    with pytest.raises(PolyplinkError, match="no fragments to validate on; hold some out"):
+        train(config, data, out=tmp_path / "run", device="cpu")
+    assert not (data / "prepared").exists()
+
+
 def test_a_separate_part_can_be_used_for_validation(
     sample_run: SampleRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -296,11 +296,13 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
         labelled: Whether the polyps to train on are the annotated ones.
 
     Raises:
-        PolyplinkError: If bags need known polyps, but the part has none.
+        PolyplinkError: If bags need known polyps, but the part has none; if the recipe selects by
+            validation, but none of its procedures is held out.
     """
     import polars as pl
 
     from polyplink.data.tables import read_data
+    from polyplink.learn.loop import check_selection, split_procedures
     from polyplink.learn.train_config import NEED_POLYPS
 
     data = read_data(folder)
@@ -314,6 +316,8 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
         "name a labelled part (--part NAME), a recipe without labels, such as ntssl, or weights of "
         "one with --polyps-from",
     )
+    if not split_procedures(data, config)[1]:
+        check_selection(config, None)
     return names
 
 
