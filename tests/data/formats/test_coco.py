@@ -147,7 +147,7 @@ def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> 
     """Ids as text and as numbers, negative ids, unsorted categories, videos with names."""
     videos = [
         {"id": "1", "name": "b", "fps": 25, "length": 9, "width": 64, "height": 48},
-        {"id": 0, "name": "a", "n_frames": 5, "fps": 0},  # not known
+        {"id": 0, "name": "a", "n_frames": 5, "fps": 0, "width": 0, "height": -1},  # not known
     ]
     images = [
         image(-3, "x.jpg", video_id=1, frame_index=8),

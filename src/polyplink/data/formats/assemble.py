@@ -347,8 +347,11 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
             table.select(pl.col(name).cast(columns[name], strict=False) for name in known)
         )
     rows = pl.concat(tables, how="diagonal").drop_nulls("procedure_id")
-    # The video stated by a source is a name to search for, not a path.
-    rows = rows.with_columns(pl.col("video_name").str.extract(r"([^/\\]*)$"))
+    # The video stated by a source is a name to search for, not a path. A rate or side of 0 is none.
+    rows = rows.with_columns(
+        pl.col("video_name").str.extract(r"([^/\\]*)$"),
+        *(pl.when(pl.col(name) > 0).then(name).alias(name) for name in ("fps", "width", "height")),
+    )
     grouped = rows.group_by("procedure_id", maintain_order=True)
     rows = grouped.agg(
         pl.exclude("first", "last").drop_nulls().first(),
@@ -422,7 +425,7 @@ def _procedures(
     faults.warn_rows(kind, rows.filter(differs["width"] | differs["height"]), "procedure_id")
     rows = rows.with_columns(
         n_frames=pl.coalesce("of_n_frames", "n_frames"),
-        fps=pl.coalesce(pl.when(pl.col("fps") > 0).then("fps"), "of_fps"),
+        fps=pl.coalesce("fps", "of_fps"),
         width=pl.coalesce("width", "of_width"),
         height=pl.coalesce("height", "of_height"),
     )
@@ -431,7 +434,7 @@ def _procedures(
         rows = rows.with_columns(width=width, height=height)
 
     # A size that neither states is that of the first existing image.
-    unsized = pl.min_horizontal(pl.col("width", "height").fill_null(0)) <= 0
+    unsized = pl.any_horizontal(pl.col("width", "height").is_null())
     images = boxes.filter("exists").unique("procedure_id", keep="first", maintain_order=True)
     images = images.join(rows.filter(unsized), on="procedure_id", how="semi")
     keys = images.select("source", "image").rows()

@@ -166,7 +166,9 @@ def _yaml_size(source: Path) -> Size | None:
     for side, text in _SIDE.findall(decode_text(path.read_bytes(), str(path))):
         sides[side] = whole_number(text) or 0
         if not sides[side]:
-            raise PolyplinkError(f"{path}: {side} is {text!r}", "write a whole number of pixels")
+            raise PolyplinkError(
+                f"{path}: {side} is {text!r}", "write a whole number of pixels, above 0"
+            )
     return (sides["width"], sides["height"]) if len(sides) == 2 else None
 
 
