@@ -73,6 +73,14 @@ def test_a_tracklet_shows_a_polyp_if_half_of_its_boxes_overlap_it_by_0_3(
     assert matched["polyp_id"].to_list() == [shown]
 
 
+def test_of_two_polyps_with_equal_overlap_always_the_same_one_is_matched() -> None:
+    truth = true_boxes(("a", 0, 300, -3.0), ("b", 0, 300, 3.0))
+    boxes = counted_boxes(*((1, 10 * k, 10, 0.0) for k in range(30)))
+    first, *others = (match_tracklets(truth, boxes) for _ in range(4))
+    assert first["polyp_id"].null_count() == 0
+    assert all(first.equals(other) for other in others)
+
+
 def test_interpolated_boxes_count_only_in_tracking() -> None:
     truth = true_boxes(("a", 0, 10, 0.0))
     gaps = counted_boxes((1, 0, 10, 0.0)).filter(pl.col("frame").is_in([0, 4, 9]))

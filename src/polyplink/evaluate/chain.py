@@ -126,7 +126,10 @@ def match_tracklets(truth: pl.DataFrame, boxes: pl.DataFrame) -> pl.DataFrame:
 
 def _annotated(truth: pl.DataFrame) -> BoxTracks:
     """Annotated boxes, one per polyp and frame; tracks are polyps sorted by name."""
-    truth = truth.drop_nulls("polyp_id").unique(["frame", "polyp_id"], keep="first")
+    # In the order of the table: of two polyps with equal overlap, always the same one is matched.
+    truth = truth.drop_nulls("polyp_id").unique(
+        ["frame", "polyp_id"], keep="first", maintain_order=True
+    )
     return BoxTracks.of(
         truth["frame"], truth["polyp_id"].to_numpy().astype(str), truth.select(BOX).to_numpy()
     )
