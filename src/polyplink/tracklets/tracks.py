@@ -173,14 +173,14 @@ def _follow(  # noqa: PLR0912
                         cost[row - begin, slot] = _distance(
                             boxes[row], state[slot], frames[row], fps
                         )
-            # The nearest pair first, until no pair is within reach.
-            while cost.size and cost.min() < np.inf:
-                best = np.argmin(cost)
-                k, slot = best // alive, best % alive
-                cost[k, :] = np.inf
-                cost[:, slot] = np.inf
-                _continue(state[slot], boxes[begin + k], frames[begin], fps)
-                track[begin + k] = np.int64(state[slot, NUMBER])
+            # The pairs within reach, the nearest first; each box and each track joins once.
+            flat = cost.ravel()
+            reached = np.flatnonzero(flat < np.inf)
+            for pair in reached[np.argsort(flat[reached], kind="mergesort")]:
+                k, slot = pair // alive, pair % alive
+                if track[begin + k] < 0 and state[slot, FRAME] < frames[begin]:
+                    _continue(state[slot], boxes[begin + k], frames[begin], fps)
+                    track[begin + k] = np.int64(state[slot, NUMBER])
         order = np.arange(end - begin)
         if most_nested < 1.0:  # of nested boxes the best one begins a track
             order = np.argsort(-scores[begin:end], kind="mergesort")
