@@ -216,21 +216,26 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
         *,
         several: Annotated[Sequence[str], Option("--one", help="Some.")] = (),
         kind: Annotated[Literal["gt", "det"], Option(help="Kind.")] = "gt",
+        name: str | None = None,
         **shared: Unpack[Shared],
     ) -> dict[str, Any]:
         """Return the arguments."""
-        return {"path": path, "several": several, "kind": kind, **shared}
+        return {"path": path, "several": several, "kind": kind, "name": name, **shared}
 
     function: Any = as_function(verb)
     assert str(inspect.signature(function)) == (
         "(path: str | pathlib.Path, *, several: collections.abc.Sequence[str] = (), "
-        "kind: Literal['gt', 'det'] = 'gt', many: int | None = None) -> dict[str, typing.Any]"
+        "kind: Literal['gt', 'det'] = 'gt', name: str | None = None, many: int | None = None) "
+        "-> dict[str, typing.Any]"
     )
-    given = {"path": "x", "several": ("one",), "kind": "det", "many": 2}
-    assert function("x", several="one", kind="det", many=2) == given
+    given = {"path": "x", "several": ("one",), "kind": "det", "name": "y", "many": 2}
+    assert function("x", several="one", kind="det", name=Path("y"), many=2) == given
     assert function("x", many=None)["many"] is None
     with pytest.raises(TypeError, match=r"^verb\(\) got an unexpected keyword argument 'more'"):
         function("x", more=2)
+    for of_another_type in ({"many": "2"}, {"name": (1, 2)}):
+        with pytest.raises(TypeError, match=r"; give a (whole number|text)$"):
+            function("x", **of_another_type)
     for wrong, message in (
         ({"kind": "dt"}, "no kind 'dt'; did you mean det?"),
         ({"many": 0}, "many is 0; give 1 or more"),

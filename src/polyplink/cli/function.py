@@ -3,6 +3,8 @@
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from os import PathLike, fspath
+from pathlib import Path
 from types import UnionType
 from typing import (
     Annotated,
@@ -57,7 +59,8 @@ def as_function(verb: Callable[P, R]) -> Callable[P, R]:
 
     Returns:
         The function. It raises PolyplinkError for a value that is not among those of a Literal, or
-        is outside the range of its option.
+        is outside the range of its option, and TypeError for a text that is to be a number or True
+        or False, or the reverse.
     """
     declared = list(parameters_of(verb))
     plain = [
@@ -87,6 +90,9 @@ def _checked(name: str, value: Any, annotation: Any) -> Any:
     """A value for a parameter, or a sequence of it; refused if the command line would refuse it."""
     kind, *details = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     kinds = members_of(kind)
+    if isinstance(value, PathLike) and str in kinds and Path not in kinds:
+        value = fspath(value)
+    _check_type(name, value, kinds)
     for member in kinds:
         if get_origin(member) is Literal and value is not None:
             find_named(name, value, {choice: choice for choice in get_args(member)})
@@ -100,3 +106,17 @@ def _checked(name: str, value: Any, annotation: Any) -> Any:
             if high is not None and not value <= high:
                 raise PolyplinkError(f"{name} is {value}", f"give {high:g} or less")
     return value
+
+
+_MEANT = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+
+
+def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
+    """Refuse a text in place of a number or a switch, and anything but a text in place of a text.
+
+    Otherwise "no" would switch an option on.
+    """
+    expected = [kind for kind in kinds if kind is not type(None)]
+    is_wrong = isinstance(value, str) != (str in expected)
+    if value is not None and is_wrong and set(expected) <= set(_MEANT):
+        raise TypeError(f"{name} is {value!r}; give {_MEANT[expected[0]]}")
