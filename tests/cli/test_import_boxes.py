@@ -238,7 +238,9 @@ def test_a_source_without_usable_boxes_is_refused_with_the_reason(tmp_path: Path
     assert_refused(refused, "no procedure: it is empty")
     (tmp_path / "a.csv").write_text("procedure_id,frame,x,y,w,h\n")
     refused = polyplink("import", "csv", tmp_path / "a.csv", tmp_path / "out")
-    assert_refused(refused, "a.csv holds no procedure: it is empty")
+    assert_refused(
+        refused, "a.csv holds no procedure: it is empty; if its recording shows no polyp"
+    )
     assert not (tmp_path / "out").exists()
 
 

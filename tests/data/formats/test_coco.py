@@ -247,11 +247,13 @@ def test_results_of_a_detector_replace_the_boxes(tmp_path: Path) -> None:
     assert rows == [(1, 3.5, 0.75, None)]
     warning = "1 x box of an image that is not listed, left out (first: results.json, entry 2)"
     assert warning in imported.warnings
+    assert import_coco(tmp_path, boxes=results).data.detections.equals(imported.data.detections)
     results.write_text('{"image_id": 2}')
     with pytest.raises(
         PolyplinkError, match=r"results\.json: annotations is not a list of records"
     ):
         import_coco(path, boxes=results)
+    (tmp_path / "others.json").write_text(path.read_text())
     with pytest.raises(
         PolyplinkError, match="has 2 annotation files, but results refer to the images"
     ):

@@ -183,6 +183,16 @@ def test_blank_rows_are_no_boxes(tmp_path: Path) -> None:
     assert imported.places.boxes["item"].to_list() == [0, 4]
 
 
+def test_a_table_without_boxes_is_of_the_recording_given_with_it(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_text(HEADER)
+    video = write_video(tmp_path / "case7.mp4", 9)
+    imported = import_csv(tmp_path / "boxes.csv", video=video)
+    assert imported.data.procedures.select("procedure_id", "n_frames").rows() == [("case7", 9)]
+    assert imported.data.detections.is_empty()
+    with pytest.raises(PolyplinkError, match="name it with --video FILE"):
+        import_csv(tmp_path / "boxes.csv", video=tmp_path)
+
+
 def test_a_track_is_a_polyp_however_its_number_is_written(tmp_path: Path) -> None:
     rows = "v,0,1,2,3,4,7.0\nv,1,1,2,3,4,7\nv,1,9,2,3,4,-1.0\nv,1,5,2,3,4,8\n"
     (tmp_path / "boxes.csv").write_text(f"procedure_id,frame,x,y,w,h,track\n{rows}")

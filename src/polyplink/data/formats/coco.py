@@ -62,7 +62,11 @@ _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities name a video.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
 _VIDEO_FILE = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#([0-9]{{1,10}}))?$"
-NO_COCO = "JSON file without the lists `images` and `annotations`, not read"
+RESULTS = "`polyplink import coco ANNOTATIONS DATA --boxes RESULTS`"
+NO_COCO = (
+    "JSON file without the lists `images` and `annotations`, not read; results of a detector are, "
+    f"by {RESULTS}"
+)
 # Column -> key of the papers.
 _FACTS = {
     "histology": "histology",
@@ -185,6 +189,8 @@ def import_coco(
 
     # The images, boxes and videos of all files.
     root, files = _find_files(source)
+    if boxes is not None and len(files) > 1:  # the results may lie beside the annotations
+        files = [(path, part) for path, part in files if path.resolve() != boxes.resolve()]
     PolyplinkError.unless(
         boxes is None or len(files) == 1,
         f"{source} has {len(files)} annotation files, but results refer to the images of one",
@@ -281,8 +287,7 @@ def _read_annotations(
         PolyplinkError.unless(
             not certain and not path.stem.startswith(_PREFIX),
             f"{path} has no lists `images` and `annotations`",
-            "give COCO annotations of instances; results alone have no images: "
-            "`polyplink import coco ANNOTATIONS DATA --boxes RESULTS`",
+            f"give COCO annotations of instances; results alone have no images: {RESULTS}",
         )
         faults.warn(NO_COCO, name)
         content = {"images": [], "annotations": []}

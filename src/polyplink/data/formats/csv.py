@@ -11,7 +11,7 @@ from typing import Unpack
 import polars as pl
 
 from polyplink.core.artefacts import write_text
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.formats.assemble import (
     BoxImport,
@@ -90,7 +90,7 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
 
     Returns:
         The data set and its warnings. Without a number of frames a procedure ends at its last
-        box, with a warning.
+        box, with a warning. A table without a row is of the recording that is given with it.
 
     Raises:
         PolyplinkError: If the file or a column is missing, or the size of a procedure's frames is
@@ -107,12 +107,23 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
     )
+    procedures = None
+    if boxes.is_empty() and not (source_folder(source) / "procedures.csv").is_file():
+        procedures = _procedure_of(reading.video, path)
     if "score" in boxes.columns:
         kind, hint = "box with a score that is not a number", "write a number, or nothing"
         boxes = leave_out(boxes, no_number("score"), kind, hint, reading.faults)
         boxes = boxes.with_columns(number("score"))
     reading.progress(1, 1)
-    return assemble(boxes, source_folder(source), reading, files=[path])
+    return assemble(boxes, source_folder(source), reading, procedures=procedures, files=[path])
+
+
+def _procedure_of(recording: Path | None, path: Path) -> pl.DataFrame:
+    """The procedure of a recording without boxes, named after it."""
+    if recording is None or not recording.is_file():
+        what = f"{path} holds no procedure: it is empty"
+        raise ImportOptionError(what, "if its recording shows no polyp, name it with --video FILE")
+    return pl.DataFrame({"procedure_id": [recording.stem]})
 
 
 def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
