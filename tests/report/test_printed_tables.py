@@ -65,6 +65,15 @@ def test_names_are_not_interpreted_as_markup() -> None:
     assert "like frame[a].png" in print_table(matches_table("like frame[a].png", []))
 
 
+def test_a_difference_is_bold_from_six_procedures_on() -> None:
+    for n, bold in ((5, False), (6, True)):
+        table = difference_table({"other": {"mAP": Figure(0.2, 0.1, 0.3, n=n)}})
+        (cell,) = table.columns[1].cells
+        assert isinstance(cell, Text)
+        assert (cell.style == "bold") is bold
+        assert ("the interval excludes 0" in str(table.caption)) is bold
+
+
 def test_csv_has_full_precision_and_reasons(tmp_path: Path) -> None:
     third = 1 / 3
     metric = FigureColumn("m", "mAP", "Retrieval", 1.0)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell, many
-from polyplink.evaluate.intervals import FEWEST, Figure
+from polyplink.evaluate.intervals import Figure
 from polyplink.report.formats import (
     DASH,
     clock,
@@ -69,8 +69,9 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
     Args:
         columns: Heading -> figure -> the difference with its interval.
     """
-    caption = f"95 % intervals over procedures; bold: it excludes 0, over {FEWEST} or more"
-    table = Table(caption=caption)
+    gaps = [gap for figures in columns.values() for gap in figures.values()]
+    bold = "; bold: the interval excludes 0" if any(gap.differs for gap in gaps) else ""
+    table = Table(caption=f"95 % intervals over procedures{bold}")
     table.add_column("figure")
     for heading in columns:
         table.add_column(Text(heading), justify="right")
