@@ -347,6 +347,17 @@ def test_a_part_of_a_file_that_returns_something_else_is_refused(
     assert_refused(polyplink(*command, "--choose-on", "train", *options), message)
 
 
+def test_a_fault_of_a_file_is_for_its_user_to_correct(
+    parts_file: Path, sample_run: SampleRun, tmp_path: Path
+) -> None:
+    parts_file.write_text(WRONG_PARTS.replace("retrieval: 1.0", "retrieval: retrieval.nothing"))
+    options = ("--task", "retrieval", "--no-baselines", "--device", "cpu", "-o", tmp_path / "out")
+    metric = ("--metric", f"{parts_file}:ONE")
+    fault = polyplink("evaluate", sample_run.run, sample_run.data, *options, *metric)
+    assert fault.exit_code == 3
+    assert f"this is a fault of {parts_file}: correct it, the trace is in" in fault.stderr
+
+
 @pytest.mark.slow
 def test_a_plugin_clusterer_is_evaluated(
     installed_parts: Path, sample_run: SampleRun, tmp_path: Path

@@ -38,4 +38,7 @@ def unexpected(error: BaseException, doing: str) -> str:
 
     package = plugin_at_fault(error, [*REGISTRIES.values()]) or "polyplink"
     summary = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
-    return f"{one_line(summary, 2 * LONGEST_PART)}; this is a fault of {package}: report it, {hint}"
+    remedy = "correct" if package.endswith(".py") else "report"  # a file is the user's own
+    return (
+        f"{one_line(summary, 2 * LONGEST_PART)}; this is a fault of {package}: {remedy} it, {hint}"
+    )
