@@ -195,6 +195,7 @@ def test_whitening_is_fitted_on_views_of_stills(stills: Path, tmp_path: Path) ->
     result = polyplink(*adapt, "--in-motion", "3", "--as", "within")
     assert result.exit_code == 0, result.output
     assert "within: whitening adapted to 48 crops" in result.stdout
+    assert "48 crops are few to whiten by: give 100 or more" in result.stderr
     data = read_data(stills)
     annotated = read_stills(stills, data, data.part(None))
     views = map(torch.from_numpy, draw_views(annotated, 3, 32, 2.0))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from polyplink.tracklets.prepare import Prepared
     from polyplink.tracklets.settings import PrepareSettings
 
+FEWEST_CROPS = 100  # to whiten by without a warning
+
 
 def adapt_weights(
     weights: options.Weights,
@@ -129,8 +131,11 @@ def adapt_weights(
     parts = [name for name, used in (("whitening", whiten), ("tone", tone > 0)) if used]
     summary = " and ".join(parts) or f"{adapted.layers} layers"
     facts = {"name": path.stem, "path": path, "layers": adapted.layers, "crops": adapted.crops}
+    few = f"{adapted.crops} crops are few to whiten by: give {FEWEST_CROPS} or more"
     return Result(
-        facts, printed=[f"{path.stem}: {summary} adapted to {adapted.crops} crops", str(path)]
+        facts,
+        printed=[f"{path.stem}: {summary} adapted to {adapted.crops} crops", str(path)],
+        warnings=[few] if whiten and adapted.crops < FEWEST_CROPS else (),
     )
 
 
