@@ -2,8 +2,9 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 import pytest
@@ -12,6 +13,7 @@ from polyplink import train
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_data
 from polyplink.encoders.build import load_encoder
+from polyplink.encoders.config import SfeConfig
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.weights import read_record
 from polyplink.recipes.by_name import override
@@ -145,6 +147,20 @@ def test_a_paper_recipe_without_its_backbone_is_refused(tmp_path: Path) -> None:
         result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"
     )
     assert not (data / "prepared").exists()  # refused before crops are cut
+
+
+@dataclass(frozen=True)
+class OwnEncoder(SfeConfig):
+    """The configuration of an encoder that no package has."""
+
+    kind: Literal["own"] = "own"  # type: ignore[assignment]
+
+
+def test_an_encoder_that_no_package_has_is_refused(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=2)
+    config = replace(recipe(), encoder=OwnEncoder())
+    with pytest.raises(PolyplinkError, match="no package has the encoder 'own'"):
+        train(config, data, out=tmp_path / "run", device="cpu")
 
 
 def test_nothing_to_validate_on_is_refused_before_crops_are_cut(tmp_path: Path) -> None:

@@ -228,6 +228,7 @@ def _configured(
 
 def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: str) -> None:
     """Refuse invalid arguments before torch is imported."""
+    from polyplink.core.parts import ENCODERS
     from polyplink.learn.train_config import NEED_POLYPS
 
     parts = [part for part in (config.part, config.validation.part) if part]
@@ -237,6 +238,12 @@ def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: 
         polyps_from is None or config.bags.kind in NEED_POLYPS,
         f"bags.kind={config.bags.kind} does not use polyps, which --polyps-from provides",
         "name a recipe that does, such as supervised, or leave --polyps-from out",
+    )
+    PolyplinkError.unless(
+        config.encoder.kind in ENCODERS.names(),
+        f"no package has the encoder {config.encoder.kind!r}: no command could read its weights",
+        "name its configuration in the pyproject.toml of a package and install it; the how-to on "
+        "adding an encoder says how",
     )
 
 
