@@ -264,6 +264,10 @@ def test_a_saved_folder_has_a_card_and_loads_from_mirrors(
     ):
         assert part in card, part
     assert "0.9" not in card
+    of_unknown = Seen(trained=[("set", "a", "a"), ("set", "b", "b")])
+    save_weights(tmp_path / "u.safetensors", encoder, replace(read_record(path), seen=of_unknown))
+    unknown = save_pretrained(tmp_path / "u.safetensors", tmp_path / "u")
+    assert "(procedures: 2, patients not known)" in (unknown / "README.md").read_text()
     write_json(tmp_path / "run.json", {"inputs": {"weights": "0", "other": weights_id(path)}})
     save_pretrained(path, tmp_path / "again", figures=tmp_path)
     assert "| Retrieval: mAP | 0.9 |" in (tmp_path / "again" / "README.md").read_text()

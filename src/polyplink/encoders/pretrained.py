@@ -223,10 +223,11 @@ def _data_lines(record: WeightsRecord) -> list[str]:
     for use, rows in (("trained", seen.trained), ("validated", seen.validated)):
         for dataset, members in groupby(sorted(rows), key=lambda row: row[0]):
             rows_of_set = list(members)
-            patients = len({patient for _, _, patient in rows_of_set})
-            lines.append(
-                f"- {use} on {dataset} (procedures: {len(rows_of_set)}, patients: {patients})"
-            )
+            # A procedure, or a group of stills, of an unknown patient counts as its own patient.
+            known = any(procedure != patient for _, procedure, patient in rows_of_set)
+            n_patients = len({patient for _, _, patient in rows_of_set})
+            patients = f"patients: {n_patients}" if known else "patients not known"
+            lines.append(f"- {use} on {dataset} (procedures: {len(rows_of_set)}, {patients})")
     lines += [f"- pre-trained by others on {dataset}" for dataset in seen.datasets]
     if not lines:
         return ["Not stated."]
