@@ -112,7 +112,8 @@ def build_frame_encoder(
         model = StageMeans(model) if stages else model
     except (IndexError, AssertionError):
         raise PolyplinkError(
-            f"timm:{model_name} has no stages {', '.join(map(str, stages))}", "give lower numbers"
+            f"timm:{model_name} does not have every stage of {', '.join(map(str, stages))}",
+            "give lower numbers",
         ) from None
     except (RuntimeError, ValueError) as error:
         raise PolyplinkError(
