@@ -101,7 +101,8 @@ def test_calibration_procedures_are_recorded_and_unlabelled_data_are_refused(
     assert {name for _, name, _ in seen.validated} == {f"001-00{i}" for i in range(1, 6)}
     for truth in (("--truth", detected), ()):
         command = ("calibrate", sample_run.weights, detected, *truth, "-o", tmp_path / "o")
-        assert_refused(polyplink(*command, "--device", "cpu"), "no tracklet has a known polyp")
+        refused = polyplink(*command, "--device", "cpu")
+        assert_refused(refused, f"no box of {detected} has a known polyp; give annotated")
     command = ("calibrate", sample_run.weights, sample_run.data, "-o", tmp_path / "o")
     refused = polyplink(*command, "--min-length", "99999", "--device", "cpu")
     assert_refused(refused, "no tracklet is long enough to calibrate on; give other procedures")

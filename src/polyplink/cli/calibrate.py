@@ -164,11 +164,19 @@ def calibrate(
     }
     record = RunRecord("calibrate", settings=settings)
     record.claim(out)
-    from polyplink.counting.calibration import fit_calibration
+    from polyplink.counting.calibration import UNLABELLED, fit_calibration
     from polyplink.counting.operating_point import store_operating_point
     from polyplink.data.origin import read_origin
+    from polyplink.data.tables import read_data
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
+
+    annotated = read_data(data if truth is None else truth)
+    PolyplinkError.unless(  # before an archive is embedded
+        bool(annotated.detections["polyp_id"].count()),
+        f"no box of {data if truth is None else truth} has a known polyp",
+        UNLABELLED,
+    )
 
     # The operating point, stored in a copy of the weights.
     with record.stage("embed"):

@@ -30,6 +30,8 @@ from polyplink.encoders.vectors import Embeddings
 from polyplink.encoders.weights import WeightsRecord
 from polyplink.tracklets.prepare import Prepared
 
+UNLABELLED = "give annotated procedures, or a detector's boxes with their annotations as --truth"
+
 
 def fit_calibration(
     encoded: Encoded,
@@ -140,7 +142,7 @@ def fit_point(
     PolyplinkError.unless(
         bool(table["polyp_id"].count()),
         "no tracklet has a known polyp",
-        "give annotated procedures, or a detector's boxes with their annotations as --truth",
+        UNLABELLED,
     )
     warnings: list[str] = []
     # Links are fitted on the tracklets that are linked in other procedures: those that a model of
