@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from polyplink.counting.corrections import (
     of_views,
     parse_correction,
     read_corrections,
+    review_messages,
     views_key,
 )
 
@@ -135,6 +137,27 @@ def test_answers_about_views_of_another_count_are_kept_apart() -> None:
     part = Correction("v", "different", ("v:1@60",), ("v:0",))  # of a tracklet that was cut
     assert of_views([*log, part], after) == ([*log, part], [])
     assert of_views(log, tracklets(0)) == ([], log)
+
+
+def test_a_new_count_names_reviews_that_stay_and_those_of_other_views() -> None:
+    columns = ["procedure_id", "tracklet_id", "first_frame", "last_frame", "n"]
+    rows = [("v", f"v:{k}", 50 * k, 50 * k + 9, 10) for k in range(2)]
+    table = pl.DataFrame(rows, schema=columns, orient="row")
+    key = views_key(table)
+    answer = Correction("v", "same", ("v:0",), ("v:1",), views=key)
+    undone = Correction("v", "undo", of=answer.id, views=key)
+    other = Correction("v", "same", ("v:0",), ("v:1",), views="of another count")
+    done = Correction("v", "done", views=key)
+    for log, kinds in (
+        ([answer], ["review_kept"]),
+        ([answer, undone], []),
+        ([other], ["outdated"]),
+        ([other, answer], ["review_kept", "outdated"]),
+        ([other, answer, done], ["review_kept"]),
+        ([replace(answer, procedure="w")], ["review_absent"]),
+    ):
+        notes, warnings = review_messages(log, ["v"], table, "polyplink hand-off OUT")
+        assert [message.kind for message in (*notes, *warnings)] == kinds
 
 
 def test_undo_and_redo_are_lines_of_the_log() -> None:

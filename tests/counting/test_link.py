@@ -1,0 +1,83 @@
+"""Tracklets screened and linked: annotated ones stay, and weights keep their tolerance."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from polyplink.associate.alarms import FEATURES, AlarmModel
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.identities import untuned
+from polyplink.counting.calibration import fit_point
+from polyplink.counting.link import screen, true_counts
+from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.encoders.vectors import Embeddings
+from polyplink.tracklets.prepare import Prepared, prepare
+from polyplink.tracklets.settings import PrepareSettings
+from tests.samples import write_procedures
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four annotated procedures, each with two polyps in three views, without images."""
+    return write_procedures(tmp_path_factory.mktemp("annotated"), images=False)
+
+
+def random_vectors(prepared: Prepared) -> Embeddings:
+    names = prepared.tracklets["tracklet_id"].to_list()
+    vectors = np.random.default_rng(0).normal(size=(len(names), 4)).astype(np.float32)
+    return Embeddings(names, vectors, "", "")
+
+
+def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) -> None:
+    tables = read_data(data)
+    detected = pl.col("procedure_id") == "001-001"
+    boxes = tables.detections.with_columns(
+        score=pl.when(detected).then(0.9),
+        polyp_id=pl.when(~detected).then("polyp_id"),
+    )
+    write_data(tmp_path, DataSet.of(boxes, tables.procedures, tables.polyps.filter(~detected)))
+    prepared = prepare(tmp_path, PrepareSettings(), with_crops=False)
+    rejects_all = AlarmModel(-9.0, (0.0,) * len(FEATURES), (0.0,) * 4, 0.5, "")
+    screened = screen(prepared, random_vectors(prepared), rejects_all)
+    assert set(screened.alarms["procedure_id"]) == {"001-001"}
+    assert screened.alarms.height > 0
+    kept = screened.prepared.tracklets
+    assert kept["tracklet_id"].to_list() == (
+        prepared.tracklets.filter(~detected)["tracklet_id"].to_list()
+    )
+    assert kept["shows_polyp"].null_count() == kept.height
+    nothing = screen(prepared, random_vectors(prepared), rejects_all, drop=False).alarms
+    assert nothing.is_empty()
+
+
+def test_procedures_without_polyps_count_only_where_all_are_annotated(data: Path) -> None:
+    tables = read_data(data)
+    names = tables.procedures["procedure_id"].to_list()
+    annotated = pl.col("procedure_id") != names[0]
+    part = DataSet.of(
+        tables.detections.filter(annotated), tables.procedures, tables.polyps.filter(annotated)
+    )
+    known = dict.fromkeys(names[1:], 2)
+    assert true_counts(part, names, every=False) == known
+    assert true_counts(part, names, every=True) == {names[0]: 0} | known
+
+
+def test_a_calibration_keeps_the_tolerance_of_the_weights(data: Path) -> None:
+    prepared = prepare(data, PrepareSettings(), with_crops=False)
+    before = replace(untuned("a test"), setting=LearnedLinks(1.0, tolerance=0.5))
+    for tolerance, expected in ((None, 0.5), (0.7, 0.7)):
+        point, warnings = fit_point(
+            before,
+            prepared,
+            random_vectors(prepared),
+            None,
+            source=None,
+            polyps=None,
+            patients={},
+            tolerance=tolerance,
+        )
+        assert point.links is not None
+        assert (point.tolerance, warnings) == (expected, [])
