@@ -67,10 +67,10 @@ def test_unknown_polyps_are_left_out() -> None:
 
 def test_too_few_known_polyps_are_refused_in_training_only() -> None:
     data = bare_set([8, 8], [0, 1], known=[True, False])
-    with pytest.raises(PolyplinkError, match="1 known polyps have fragments"):
+    with pytest.raises(PolyplinkError, match="1 known polyp with fragments"):
         PolypViews().draw(data, 0.0, 2, rng_of(0))
     few = bare_set([8, 12, 12], [0, 1, 2])
-    with pytest.raises(PolyplinkError, match="2 known polyps have 3 fragments, and a batch holds"):
+    with pytest.raises(PolyplinkError, match="2 known polyps with 3 fragments, and a batch holds"):
         PolypViews(views=3).draw(few, 0.0, 3, rng_of(0))
     assert len(PolypViews(views=3).draw(few, 0.0, 2, rng_of(0)).bags.members) == 2
     assert len(PolypViews(views=3, refill=True).draw(few, 0.0, 3, rng_of(0)).bags.members) == 3

@@ -139,14 +139,14 @@ def _cross_chosen(
         counts: Of two procedures or more, under all prices.
         errors: Counted minus true number of polyps of each, under all prices (s,).
     """
-    found = []
+    under_others = []
     for left_out, error in enumerate(errors):
         others = [i for i in range(len(counts)) if i != left_out]
         choice = choose(
             [counts[i] for i in others], purpose="count", errors=[errors[i] for i in others]
         )
-        found.append(int(error[choice.row]))
-    return found
+        under_others.append(int(error[choice.row]))
+    return under_others
 
 
 def _without_labels(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:

@@ -7,6 +7,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import Range, Ranged
+from polyplink.core.text import many
 from polyplink.learn.bags import Bags, BagSampler, EpochBags, ragged_bags, view_bags
 from polyplink.learn.fragment_set import FragmentSet
 
@@ -102,13 +103,14 @@ class PolypViews(Ranged, BagSampler, prefix="bags"):
         fragments = fragments_of_polyps(data)
         PolyplinkError.unless(
             len(fragments) >= 2,
-            f"{len(fragments)} known polyps have fragments to train on",
+            f"{many(len(fragments), 'known polyp')} with fragments to train on",
             "name a labelled --part, or a recipe that needs no labels, such as ntssl",
         )
         enough = sum(len(rows) >= self.views for rows in fragments)
         PolyplinkError.unless(
             self.refill or enough >= size,
-            f"{enough} known polyps have {self.views} fragments, and a batch holds {size} polyps",
+            f"{many(enough, 'known polyp')} with {self.views} fragments, and a batch holds {size} "
+            "polyps",
             "give --set bags.refill=true, which uses fragments again, or a smaller "
             "--set optim.bags_per_batch=N or bags.views=N",
         )
