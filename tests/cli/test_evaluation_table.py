@@ -7,6 +7,7 @@ from polyplink.associate.grid_search import Grid
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.metric import TASKS, ideal_of
 from polyplink.report.evaluation_table import by_procedure, comparison, notes
+from polyplink.report.printed_tables import difference_tables
 from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 
@@ -57,6 +58,19 @@ def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
     assert rows_of_ours["mAP"][0] == first.retrieval["procedures"][0]["mean_ap"]
     assert rows_of_ours["AUROC"][2] == first.reid[2]["auroc"]
     assert rows_of_ours["threshold fr"][1] == first.counting["threshold"].folds[1]["fr"]
+    clinic_rows = {row["procedure"]: row for row in clinic.rows}
+    for row in rows_of_ours.iter_rows(named=True):
+        counted = clinic_rows[row["procedure"]]
+        assert row["adenomas"] == counted["adenomas"]
+        assert row["threshold adenomas"] == counted["adenomas_counted"]
+    # Differences to print: of the headline, and of clusterers also some that are always printed.
+    shown = table.with_headline(["threshold/FR"])
+    _, between_methods, _, between_clusterers = difference_tables(
+        shown, {name: evaluation.minus_clusterer[name] for name in ("ours", "noise")}
+    )[:4]
+    assert [str(cell) for cell in between_methods.columns[0].cells] == ["threshold/FR"]
+    names = [str(cell) for cell in between_clusterers.columns[0].cells]
+    assert sorted(names) == ["FR", "count error", "exact", "tracking/HOTA"]
     text = " ".join(notes(evaluation, settings))
     for expected in ("2 of unknown polyp left out", "4 procedures", "Tracking, threshold:"):
         assert expected in text

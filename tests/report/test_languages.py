@@ -232,3 +232,10 @@ def test_the_report_says_how_an_interval_is_made(
     facts = {text_of(name): value for name, value in shown_setting(point)}
     assert text_of(facts["90 % interval"]) == english
     assert text_of(facts["90 % interval"], "de") == german
+
+
+def test_the_report_names_the_purposes_of_the_price() -> None:
+    prices = {"count": 0.1, "link": 0.1, "published": 2.0}
+    facts = shown_setting(OperatingPoint(LearnedLinks(0.1), None, "", prices))
+    purposes = [Message("purpose.count"), Message("purpose.link")]
+    assert (Message("fact.chosen"), purposes) in facts
