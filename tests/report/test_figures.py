@@ -123,6 +123,7 @@ def test_figures_draw_the_computed_values(
     x, y = np.asarray(roc.lines[0].get_xydata()).T
     assert np.trapezoid(y, x) == pytest.approx(roc_auc_score(same, scores), abs=1e-3)
     assert pr.get_ylabel() == "precision"
+    assert np.asarray(pr.lines[-1].get_ydata()) == pytest.approx([same.mean()] * 2)  # by chance
 
     history = weights_path(sample_run.run).with_name("history.csv")
     rows = pl.read_csv(history)
