@@ -216,6 +216,29 @@ def test_questions_are_answered_with_three_keys(
     assert PAGE_ERRORS[page] == []
 
 
+def test_a_question_that_another_page_changed_takes_no_answer_at_once(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    desk, first_page = Desk(counted_folder), open_page(context, address)
+    second_page = open_page(context, address)
+    second_page.clock.install()
+    for page in (first_page, second_page):
+        ask(page)
+    pictures = second_page.locator("#asked-left img, #asked-right img")
+    asked = pictures.evaluate_all("images => images.map(image => image.src)")
+    first_page.keyboard.press("d")
+    expect(first_page.locator("#undo")).to_be_enabled()
+    second_page.clock.run_for(3000)
+    expect(second_page.locator("#toast")).to_contain_text("another page")
+    assert pictures.evaluate_all("images => images.map(image => image.src)") != asked
+    second_page.keyboard.press("s")
+    second_page.clock.run_for(1000)
+    assert len(desk.procedure(1)["log"]) == 1
+    second_page.keyboard.press("s")
+    expect(second_page.locator("#toast")).to_contain_text("Now")
+    assert [entry["kind"] for entry in desk.procedure(1)["log"]] == ["different", "same"]
+
+
 def test_the_page_can_be_used_with_the_keyboard(context: BrowserContext, address: str) -> None:
     page = open_page(context, address)
     for _ in range(40):

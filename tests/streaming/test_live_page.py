@@ -229,7 +229,7 @@ def test_the_page_shows_the_newest_view_and_in_the_end_only_the_final_count(
         page.goto(served.address)
         said, main = page.get_by_role("status"), page.get_by_role("main")
         sync_api.expect(said).to_have_text("Polyp 2: schon gesehen bei 0:09. 2 Polypen.")
-        sync_api.expect(page.get_by_role("note", name="Warnungen")).to_have_text("Ansehen.")
+        sync_api.expect(page.get_by_role("list", name="Warnungen")).to_have_text("Ansehen.")
         for text in ("Konfidenz, dass es Polyp 2 ist: 90 %", "diese Ansicht, bei 0:31"):
             sync_api.expect(main).to_contain_text(text)
         sync_api.expect(main.get_by_text("frühere")).to_have_text(

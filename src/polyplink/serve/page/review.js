@@ -14,12 +14,14 @@ import { Viewer } from "./viewer.js";
 const POLL = 3000; // milliseconds between two looks for corrections of other pages
 const SHOWN = 7000; // milliseconds that a message stays
 const IDLE = 1000; // milliseconds after a change until pictures not yet scrolled to are loaded
+const SETTLE = 1000; // milliseconds that a question takes no answer after another page changed it
 const HOVER = 350; // milliseconds of resting on a view before it is enlarged
 
 const $ = (id) => document.getElementById(id);
 const state = {
   overview: null, procedure: null, index: null, // index: of the procedure shown; null: the list
-  question: 0, further: false, steps: new Map(), // k of the picture shown of a view in a question
+  question: 0, turned: 0, further: false, // turned: when another page changed the question shown
+  steps: new Map(), // k of the picture shown of a view in a question
   selected: new Set(), unfolded: new Set(), rove: {}, // rove: the one tab stop of each strip
   search: "", unfinished: false, theme: document.documentElement.dataset.theme,
   researcher: false, gone: null, busy: false, files: null, message: null, moving: null,
@@ -94,6 +96,15 @@ function take(procedure) {
   }
 }
 
+const questionShown = () => state.procedure && shownQuestions(state)[state.question];
+
+/** Show a question still, or note that another one has taken its place. */
+function stay(asked) {
+  const place = shownQuestions(state).findIndex(({ a, b }) => a === asked.a && b === asked.b);
+  if (place >= 0) state.question = place;
+  else state.turned = Date.now();
+}
+
 /** Look for corrections made on other pages. */
 async function poll() {
   if (document.hidden || state.busy || !state.overview) return;
@@ -109,6 +120,7 @@ async function poll() {
   if (state.gone) Object.assign(state, { gone: null });
   else if (version === state.overview.version) return;
   const before = JSON.stringify(state.procedure);
+  const asked = questionShown();
   const { index } = state;
   try {
     const overview = await fetchJson("/api/overview");
@@ -116,6 +128,7 @@ async function poll() {
     if (state.busy || state.index !== index) return;
     Object.assign(state, { overview, procedure });
     if (procedure) take(procedure);
+    if (asked && procedure) stay(asked);
     if (JSON.stringify(procedure) !== before) showMessage({ text: t("changed_elsewhere") });
     else render();
   } catch { /* the next look will do */ }
@@ -247,8 +260,9 @@ function nextView(row) {
 }
 
 const answer = (kind) => {
-  const question = state.procedure && shownQuestions(state)[state.question];
-  if (question) correct({ kind, a: question.a, b: question.b });
+  const question = questionShown();
+  if (!question || Date.now() - state.turned < SETTLE) return; // it is not yet read
+  correct({ kind, a: question.a, b: question.b });
 };
 
 const actions = {
