@@ -455,8 +455,9 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
+    of_procedure = boxes.partition_by("procedure_id", as_dict=True)
     for name in (procedure.procedure_id for procedure in counted.count.procedures):
-        rows = boxes.filter(procedure_id=name)
+        rows = of_procedure.get((name,), boxes.clear())
         for home, interpolated in ((folder, False), (folder / "interpolated", True)):
             lines = rows.filter(interpolated=interpolated).select(
                 pl.col("frame") + 1,
