@@ -104,8 +104,7 @@ def main() -> None:
     for k, crops in enumerate(draw_views(stills, VIEWS, settings.size, settings.crop_factor)):
         views = torch.from_numpy(crops)
         with torch.no_grad():
-            units = torch.nn.functional.normalize(encoder.encoder.encode_frames(views), dim=1)
-        features.append(units - encoder.features_mean)
+            features.append(encoder.unit_features(views) - encoder.features_mean)
         tints.append(tints_of(views))
         if len(stills[k].boxes) == 1 and is_dyed(crops[0]):
             dyed[k] = views

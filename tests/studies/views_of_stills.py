@@ -95,11 +95,7 @@ def main() -> None:
     polyps: Polyps = []
     with torch.no_grad():
         for crops in draw_views(stills, arguments.views, settings.size, settings.crop_factor):
-            polyps.append(
-                normalize(
-                    whitened_encoder.encoder.encode_frames(torch.from_numpy(crops)).float(), dim=1
-                )
-            )
+            polyps.append(whitened_encoder.unit_features(torch.from_numpy(crops)))
             if len(polyps) % 100 == 0:
                 print(f"{len(polyps)} of {len(stills)} stills", flush=True)
     groups = sorted({still.group for still in stills})

@@ -91,6 +91,12 @@ def fit_within(
     return mean.float(), (axes * scale).float()
 
 
+def subsampled(crops: torch.Tensor) -> torch.Tensor:
+    """Every k-th pixel of crops (n, h, w, 3), so that at most `PIXELS` per side remain."""
+    h, w = crops.shape[1:3]
+    return crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)]
+
+
 def tints_of(crops: torch.Tensor) -> torch.Tensor:
     """How much greener crops are than mucosa in white light.
 
@@ -107,8 +113,7 @@ def tints_of(crops: torch.Tensor) -> torch.Tensor:
         tensor([[0.0000, 0.0000],
                 [0.9600, 0.7000]])
     """
-    h, w = crops.shape[1:3]
-    means = crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)].float().mean(dim=(1, 2)) + 1  # n 3
+    means = subsampled(crops).float().mean(dim=(1, 2)) + 1  # n 3
     knots = torch.tensor(TINT_KNOTS, device=crops.device)
     return ((means[:, 1] / means[:, 0])[:, None] / knots).log().clamp(min=0)
 
@@ -163,7 +168,7 @@ class WhitenedEncoder(WrappedEncoder):
     @torch.no_grad()
     def fit(self, batches: Iterable[torch.Tensor]) -> WhitenedEncoder:
         """Fit the whitening to crops uint8 (n, h, w, 3) in batches; no labels are needed."""
-        features = torch.cat([self._unit_features(batch) for batch in batches])
+        features = torch.cat([self.unit_features(batch) for batch in batches])
         mean, features_map = fit_whitening(features, SHRINKAGE)
         return self._take(mean, features_map, torch.zeros_like(self.tint_slopes))
 
@@ -172,13 +177,13 @@ class WhitenedEncoder(WrappedEncoder):
         """Fit whitening and tint to the views uint8 (v, h, w, 3) of each polyp."""
         features, tints = [], []
         for views in polyps:
-            features.append(self._unit_features(views))
+            features.append(self.unit_features(views))
             tints.append(tints_of(views))
         mean, features_map = fit_within(features, WITHIN_SHRINKAGE)
         slopes = fit_tint(torch.cat(features) - mean, torch.cat(tints))
         return self._take(mean, features_map, slopes)
 
-    def _unit_features(self, crops: torch.Tensor) -> torch.Tensor:
+    def unit_features(self, crops: torch.Tensor) -> torch.Tensor:
         """Features (n, f) of length 1 of crops uint8 (n, h, w, 3)."""
         self.encoder.eval()
         return normalize(self.encoder.encode_frames(crops).float(), dim=1)
@@ -229,8 +234,7 @@ def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
         >>> tone_statistics(grey)[0, :3].exp().round().tolist()
         [1.0, 1.0, 1000000.0]
     """
-    h, w = crops.shape[1:3]
-    logs = torch.log1p(crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)].float())  # n h w 3
+    logs = torch.log1p(subsampled(crops).float())  # n h w 3
     red, green, blue = logs.unbind(dim=3)
     channels = torch.stack([red - green, green - blue, red + green + blue], dim=3)
     h, w = channels.shape[1:3]
