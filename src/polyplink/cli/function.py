@@ -108,7 +108,7 @@ def _checked(name: str, value: Any, annotation: Any) -> Any:
     return value
 
 
-_MEANT = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+_EXPECTED = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
 
 
 def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
@@ -118,5 +118,5 @@ def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
     """
     expected = [kind for kind in kinds if kind is not type(None)]
     is_wrong = isinstance(value, str) != (str in expected)
-    if value is not None and is_wrong and set(expected) <= set(_MEANT):
-        raise TypeError(f"{name} is {value!r}; give {_MEANT[expected[0]]}")
+    if value is not None and is_wrong and set(expected) <= set(_EXPECTED):
+        raise TypeError(f"{name} is {value!r}; give {_EXPECTED[expected[0]]}")

@@ -19,7 +19,7 @@ Weights = npt.NDArray[np.int64]
 
 RESAMPLES = 10_000
 PERCENTILES = (2.5, 97.5)
-FEWEST = 6  # units to tell two methods apart: all of five agree by chance in more than 5 % of cases
+FEWEST = 6  # units to distinguish two methods: five agree by chance in more than 5 % of cases
 
 
 @dataclass(frozen=True)

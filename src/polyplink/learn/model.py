@@ -164,9 +164,8 @@ class Model:
         """
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
-        matrix_products = products(
-            data.device, self.config.optim.precision
-        )  # also those of the gradients
+        # Also those of the gradients.
+        matrix_products = products(data.device, self.config.optim.precision)
         with matrix_products, memory_suffices(data.device, _SMALLER_STEP):
             for i, batch in enumerate(group, start=1):
                 with self.fabric.no_backward_sync(self.network, enabled=i < len(group)):
