@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from polyplink.associate.identities import from_record
-from polyplink.core.artefacts import file_key
+from polyplink.core.artefacts import file_key, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.record import shipped_messages, used_models
+from polyplink.data.origin import write_origin
+from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, read_record as read_detector_record
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.export import ExportedEncoder
@@ -20,6 +22,7 @@ from polyplink.encoders.load import load_named
 from polyplink.encoders.pretrained import save_pretrained
 from polyplink.encoders.weights import (
     RECORD,
+    Seen,
     read_record,
     read_tensors,
     record_text,
@@ -30,6 +33,7 @@ from polyplink.encoders.weights import (
 from polyplink.models import shipped
 from polyplink.models.shipped import DETECTOR, ENCODER, is_shipped, models, shipped_model
 from tests.cli.calls import assert_refused, polyplink
+from tests.detect.test_onnx import write_model
 
 
 @pytest.fixture
@@ -131,6 +135,31 @@ def test_weights_made_with_the_shipped_encoder_carry_the_notice_in_counts_and_ca
         card = (save_pretrained(path, tmp_path / name) / "README.md").read_text()
         assert ("Research use only" in card) == notice
         assert ("asks for permission for commercial use" in card) == notice
+
+
+def test_detectors_trained_further_from_the_shipped_one_carry_the_notice_in_counts(
+    tmp_path: Path,
+) -> None:
+    encoder = read_record(weights_path(Path(ENCODER)))
+    point = from_record(encoder.operating)
+    others = replace(encoder, seen=Seen())  # an encoder without a notice
+    record = read_detector_record(shipped_model(DETECTOR).path)
+    rows = record.trained_on
+    for name, trained_on, notice in (
+        ("further", ("mine", *rows), True),
+        ("others", ("mine", *rows[:-1]), False),
+    ):
+        path = tmp_path / f"{name}.onnx"
+        write_model(path, {"output0": np.zeros((1, 5, 1))}, [1, 3, 64, 64])
+        changed = replace(record, size=(64, 64), trained_on=trained_on, name=name)
+        write_json(path.with_suffix(".json"), changed)
+        write_origin(tmp_path, open_detector(str(path), None).origin)
+        used = used_models(path, "mine", others, tmp_path)
+        texts = [str(message) for message in shipped_messages(used, point)]
+        assert len(texts) == notice
+        start = "Research use only: the models that find polyps and compare their views (further)"
+        assert all(text.startswith(start) for text in texts)
+        assert all("Kvasir-SEG" in text for text in texts)
 
 
 def test_a_file_of_the_same_name_takes_precedence_over_a_shipped_model(

@@ -297,7 +297,7 @@ class UsedModel:
         kind: "detector" or "encoder".
         name: Name for display.
         sha256: SHA-256 of the file; None for a model without a file.
-        shipped: Whether it is shipped with polyplink, or an encoder made with a shipped one.
+        shipped: Whether it is shipped with polyplink, or was made with a shipped one.
     """
 
     kind: str
@@ -330,7 +330,8 @@ def used_models(
     encoder = UsedModel("encoder", name, digest, is_shipped)
     if origin is None:
         return (encoder,)
-    detector = UsedModel("detector", origin.name, origin.sha256, origin.sha256 in hashes)
+    is_shipped = origin.sha256 in hashes or origin.made_with is not None
+    detector = UsedModel("detector", origin.name, origin.sha256, is_shipped)
     return detector, encoder
 
 

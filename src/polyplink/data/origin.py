@@ -36,6 +36,7 @@ class BoxesOrigin:
         nested: Largest share of a box that begins a track within that of another; None as for
             `high`.
         sha256: SHA-256 of the detector's file; None for a detector without a file.
+        made_with: Name of the shipped detector that it is or was trained from; None for others.
     """
 
     key: str
@@ -45,6 +46,7 @@ class BoxesOrigin:
     min_seconds: float | None = None
     sha256: str | None = None
     nested: float | None = field(default=None, metadata=ADDED_LATER)
+    made_with: str | None = field(default=None, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.detect.first_pass import RECORDINGS, Detector, detect
-from polyplink.detect.onnx import OnnxDetector, check_is_detector
+from polyplink.detect.onnx import OnnxDetector, check_is_detector, made_with
 from polyplink.detect.recordings import (
     Recording,
     drift_messages,
@@ -207,7 +207,7 @@ def open_detector(name: str | None, function: Detector | None) -> OpenedDetector
     at_once = min(cores, MOST_AT_ONCE)
     threads = 0 if at_once == 1 else cores // at_once  # of a frame; 0: one per core
     model = OnnxDetector(Path(name or DETECTOR), threads=threads)
-    record = model.record
+    record, shipped = model.record, made_with(model.record)
     origin = BoxesOrigin(
         key=model.key,
         name=record.name or model.path.stem,
@@ -216,6 +216,7 @@ def open_detector(name: str | None, function: Detector | None) -> OpenedDetector
         min_seconds=record.min_seconds,
         sha256=file_key(model.path),
         nested=record.nested,
+        made_with=None if shipped is None else shipped.name,
     )
     return OpenedDetector(model, origin, at_once)
 

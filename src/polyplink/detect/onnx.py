@@ -32,7 +32,13 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_files import open_session
 from polyplink.core.parts import DETECTORS, LAYOUTS
 from polyplink.data.files.images import Picture, Pixels
-from polyplink.models.shipped import is_shipped, shipped_model, shipped_names
+from polyplink.models.shipped import (
+    ShippedModel,
+    is_shipped,
+    models,
+    shipped_model,
+    shipped_names,
+)
 
 Floats = npt.NDArray[np.float64]
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -316,6 +322,19 @@ def read_record(path: Path) -> DetectorRecord:
 
 
 _RECORD = TypeAdapter(DetectorRecord)
+
+
+def made_with(record: DetectorRecord) -> ShippedModel | None:
+    """The shipped detector that a detector is or was trained from, or None.
+
+    Such a detector has seen all that the shipped one was trained on.
+    """
+    learned = set(record.trained_on)
+    for model in models():
+        is_here = model.kind == "detector" and model.record_path.is_file()
+        if is_here and learned.issuperset(read_record(model.path).trained_on):
+            return model
+    return None
 
 
 def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> str | None:
