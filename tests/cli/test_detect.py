@@ -19,8 +19,9 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect import first_pass, folder
-from polyplink.detect.onnx import DetectorRecord
+from polyplink.detect.onnx import DetectorRecord, read_record
 from polyplink.learn.detector.yolox import YoloxNano
+from polyplink.models.shipped import DETECTOR, shipped_model
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
@@ -336,3 +337,8 @@ def test_a_detector_is_trained_evaluated_and_used(
     record_further = json.loads((tmp_path / "further.json").read_text())
     assert {"elsewhere", *facts["held"]} < set(record_further["trained_on"])
     assert "elsewhere" in record_further["datasets"]
+    from_shipped = ("-o", tmp_path / "s.onnx", "--init", DETECTOR, "--epochs", "1", "--held", "0")
+    trained_further = polyplink("train-detector", sample_run.data, *from_shipped, "--side", "64")
+    assert trained_further.exit_code == 0, trained_further.output
+    shipped, ours = map(read_record, (shipped_model(DETECTOR).path, tmp_path / "s.onnx"))
+    assert {*shipped.trained_on, "001-001"} <= set(ours.trained_on)

@@ -17,6 +17,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
 from polyplink.core.text import many
+from polyplink.models.shipped import DETECTOR, is_shipped, shipped_model
 
 if TYPE_CHECKING:
     import torch
@@ -40,8 +41,8 @@ def train_detector(
     init: Annotated[
         StrPath | None,
         Option(
-            help="Detector to start from: an ONNX file of `train-detector`, or yolox-nano.param "
-            "(COCO)."
+            help=f"Detector to start from: {DETECTOR}, an ONNX file of `train-detector`, or "
+            "yolox-nano.param (COCO)."
         ),
     ] = None,
     empty: Annotated[
@@ -82,7 +83,8 @@ def train_detector(
         out: The ONNX file to write. It gets its record beside it (NAME.json), and a folder
             NAME-training with the state, epochs.csv, figures.json and training.png.
         part: Part of the data set; all of it by default.
-        init: Detector to start from: an ONNX file of `train-detector`, or yolox-nano.param (COCO).
+        init: Detector to start from: the name of a shipped one, an ONNX file of `train-detector`,
+            or yolox-nano.param (COCO).
         empty: Folder of images without a polyp, to learn from too.
         empty_repeats: Times that a frame without a polyp is seen in an epoch.
         epochs: Times that each other frame is seen.
@@ -108,7 +110,7 @@ def train_detector(
     """
     data, out = Path(data), Path(out)
     init, empty = (None if path is None else Path(path) for path in (init, empty))
-    _check(out, side, init)
+    init = _check(out, side, init)
     check_given(data=data, parts=[part])
     folder = out.with_name(f"{out.stem}-training")
     with sole_writer(folder):
@@ -196,8 +198,8 @@ def train_detector(
     return Result(facts, printed=printed, warnings=warnings)
 
 
-def _check(out: Path, side: int, init: Path | None) -> None:
-    """Refuse what is at fault before anything is loaded."""
+def _check(out: Path, side: int, init: Path | None) -> Path | None:
+    """Refuse what is at fault before anything is loaded; return the file to start from."""
     PolyplinkError.unless(
         out.suffix == ".onnx",
         f"{out} is not named as an ONNX file",
@@ -208,7 +210,10 @@ def _check(out: Path, side: int, init: Path | None) -> None:
         f"--side {side} is not a multiple of 32",
         f"give --side {max(64, round(side / 32) * 32)}",
     )
+    if init is not None and is_shipped(init, "detector"):
+        init = shipped_model(init.name).path
     PolyplinkError.unless(init is None or init.is_file(), f"no file {init}", "check the path")
+    return init
 
 
 def _start(init: Path | None, seed: int) -> "tuple[YoloxNano, DetectorRecord]":
