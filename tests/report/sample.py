@@ -10,7 +10,8 @@ from rich.console import Console, RenderableType
 
 from polyplink.associate.identities import Doubt
 from polyplink.evaluate.intervals import Figure
-from polyplink.report.records import Comparison, FigureColumn, Method, Procedure, Report, Tracklet
+from polyplink.report.comparison import Comparison, FigureColumn, Method
+from polyplink.report.contents import Procedure, Report, Tracklet
 
 HTML_INJECTION = "<script>alert('x')</script>&\"</title>"
 

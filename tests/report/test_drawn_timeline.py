@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.report.contents import Procedure
 from polyplink.report.formats import Texts
 from polyplink.report.polyps import TICKS, Timeline, assign_lanes, describe, layout, match
-from polyplink.report.records import Procedure
 from tests.report.sample import procedure, procedures
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25).map(

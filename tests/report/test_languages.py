@@ -14,9 +14,8 @@ from polyplink.associate.clusterers import LearnedLinks, TemporalAP
 from polyplink.associate.identities import Doubt, OperatingPoint
 from polyplink.associate.probes import Reading
 from polyplink.core.messages import Message, text_of
-from polyplink.report.contents import named_stages, shown_setting
+from polyplink.report.contents import Procedure, Report, Tracklet, named_stages, shown_setting
 from polyplink.report.page import MOST_VIEWS, render, render_fragment
-from polyplink.report.records import Procedure, Report, Tracklet
 from tests.report.sample import ParsedPage, procedure, report, tracklet
 
 # Words that stay: of commands, settings and units; terms that are the same in a language.

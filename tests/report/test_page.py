@@ -15,9 +15,10 @@ from hypothesis import given, settings
 
 from polyplink.associate.identities import Doubt
 from polyplink.evaluate.intervals import Figure
+from polyplink.report.comparison import Comparison, FigureColumn, Method
+from polyplink.report.contents import Procedure, Report, Tracklet
 from polyplink.report.page import VIEW, jpeg, most_doubtful, render
 from polyplink.report.polyps import match
-from polyplink.report.records import Comparison, FigureColumn, Method, Procedure, Report, Tracklet
 from tests.report.sample import (
     HTML_INJECTION,
     ParsedPage,

@@ -2,8 +2,8 @@ from itertools import permutations
 
 from hypothesis import given
 
+from polyplink.report.contents import Procedure
 from polyplink.report.polyps import HUES, TEXTURES, letters, look, match
-from polyplink.report.records import Procedure
 from tests.report.sample import procedure, procedures
 
 

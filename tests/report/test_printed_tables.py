@@ -7,6 +7,7 @@ import pytest
 from rich.text import Text
 
 from polyplink.evaluate.intervals import Figure
+from polyplink.report.comparison import Comparison, FigureColumn, Method
 from polyplink.report.formats import Texts, interval, number, reason, signed
 from polyplink.report.printed_tables import (
     comparison_table,
@@ -15,7 +16,6 @@ from polyplink.report.printed_tables import (
     probe_table,
     write_csv,
 )
-from polyplink.report.records import Comparison, FigureColumn, Method
 from tests.report.sample import comparison, print_table
 
 

@@ -26,8 +26,8 @@ from playwright.sync_api import (
 )
 
 from polyplink.associate.identities import Doubt
+from polyplink.report.contents import Procedure, Report, Tracklet
 from polyplink.report.page import render
-from polyplink.report.records import Procedure, Report, Tracklet
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, hand_off
 

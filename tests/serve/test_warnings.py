@@ -12,8 +12,8 @@ import pytest
 import polyplink
 from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import LANGUAGES, Message, catalogue
+from polyplink.report.contents import Report
 from polyplink.report.page import render, render_fragment
-from polyplink.report.records import Report
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import hand_off
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings
     from polyplink.evaluate.probe_tasks import Probed
     from polyplink.evaluate.samples import Samples
-    from polyplink.report.records import Comparison, Report
+    from polyplink.report.comparison import Comparison
+    from polyplink.report.contents import Report
 
 # Optional files of an evaluation; those of an earlier evaluation are removed.
 SOMETIMES = (

@@ -50,10 +50,9 @@ from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.encoders.vectors import write_embeddings
 from polyplink.encoders.weights import weights_path
-from polyplink.report.contents import build_report
+from polyplink.report.contents import Report, build_report
 from polyplink.report.formats import Texts, figure_text, number
 from polyplink.report.page import render_fragment, write_report
-from polyplink.report.records import Report
 from polyplink.tracklets.box_runs import BOX, one_box_a_frame
 from polyplink.tracklets.prepare import lost_boxes
 

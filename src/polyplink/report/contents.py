@@ -1,38 +1,180 @@
-"""The contents of the page of a count or an evaluation."""
+"""The contents of the page of a count or an evaluation: their records, and how they are filled.
+
+The other modules here turn them into pages, tables and plots.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from polyplink import __version__
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import OperatingPoint
+from polyplink.associate.identities import Doubt, OperatingPoint
+from polyplink.associate.probes import Reading
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.counting.interval import Cover
 from polyplink.counting.link import Linked
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.encoders.encode import Encoded
 from polyplink.encoders.weights import weights_path
-from polyplink.report.records import Comparison, Fact, Line, Procedure, Report, Tracklet
 from polyplink.tracklets.prepare import Prepared
+
+if TYPE_CHECKING:
+    from polyplink.encoders.encode import Encoded
+    from polyplink.report.comparison import Comparison
+
+Values = tuple[float | None, ...]
+Line = str | Message  # a sentence in the language of the page, or text to show verbatim
+Fact = tuple[Line, float | Line | Sequence[Message]]  # name and value of a setting
+
+
+@dataclass(frozen=True)
+class Tracklet:
+    """A tracklet in the report.
+
+    Attributes:
+        tracklet_id: Name, unique in the procedure.
+        first: First frame, from 0.
+        last: Last frame, inclusive.
+        predicted: The counted polyp to which the tracklet is assigned.
+        polyp_id: The true polyp, or None if unknown.
+        confidence: Confidence of the assignment in [0, 1]; None or NaN if unknown.
+        crop: One view, uint8 (height, width, 3) RGB, or None.
+        bridged: Share of the frames without a box, in [0, 1].
+    """
+
+    tracklet_id: str
+    first: int
+    last: int
+    predicted: str
+    polyp_id: str | None = None
+    confidence: float | None = None
+    crop: NDArray[np.uint8] | None = field(default=None, repr=False)
+    bridged: float = 0.0
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A procedure in the report: its tracklets and their predicted identities.
+
+    Attributes:
+        procedure_id: Name of the procedure.
+        n_frames: Frames in the recording.
+        tracklets: The tracklets, in any order.
+        fps: Frames per second; None if unknown, the time line then shows frame numbers.
+        n_polyps: True number of polyps, or None if unknown.
+        similarity: float (n, n), as clustered, in the order of `tracklets`; or None.
+        converged: Whether the clustering converged; None if it does not iterate.
+        uncertain: Uncertain links to review; their rows are indices of `tracklets`.
+        alarms: Tracklets that were left out as false alarms; `confidence` is the probability that
+            they do show a polyp, and `predicted` is meaningless.
+        interval: Lowest and highest number of polyps, 90 %, or None.
+        readings: Name of a counted polyp -> its size and histology.
+
+    Raises:
+        PolyplinkError: If a tracklet ends after the recording.
+    """
+
+    procedure_id: str
+    n_frames: int
+    tracklets: tuple[Tracklet, ...] = field(repr=False)
+    fps: float | None = None
+    n_polyps: int | None = None
+    similarity: NDArray[np.floating] | None = field(default=None, repr=False)
+    converged: bool | None = None
+    uncertain: tuple[Doubt, ...] = field(default=(), repr=False)
+    alarms: tuple[Tracklet, ...] = field(default=(), repr=False)
+    interval: tuple[int, int] | None = None
+    readings: Mapping[str, Reading] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for tracklet in (*self.tracklets, *self.alarms):
+            PolyplinkError.unless(
+                tracklet.last < self.n_frames,
+                f"procedure {self.procedure_id!r}: tracklet {tracklet.tracklet_id!r} ends at "
+                f"frame {tracklet.last} of {self.n_frames}",
+                "correct n_frames",
+            )
+
+    @property
+    def n_counted(self) -> int:
+        """Number of counted polyps, that is, groups of tracklets."""
+        return len({tracklet.predicted for tracklet in self.tracklets})
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything on the page; empty or None parts are left out or marked as missing.
+
+    Attributes:
+        title: Headline.
+        dataset: Name of the data set.
+        date: Day or time, as text.
+        machine: Description of the machine, without names of people or hosts.
+        weights: Id of the weights, or None.
+        crops: Key of the crops, or None.
+        seed: Random seed, or None.
+        simulated: Whether the data come from the simulator.
+        version: Version of polyplink.
+        procedures: The procedures, each with a section.
+        comparison: Methods by figures, or None.
+        curves: Training curves with one value per epoch; None or NaN leaves a gap: "loss" and
+            "validation_loss" (nats), "tau" (bag temperature of the curriculum, in ranks) and
+            "purity" (share of bags in which all members show the anchor's polyp, in [0, 1]).
+        best_epoch: Selected epoch, from 0; or None.
+        operating_point: Names and values of the setting used for the count, with its origin, in
+            the order to show.
+        settings: Name -> value, in the order to show.
+        seconds: Stages, each with its seconds.
+        notes: Notes, one sentence each.
+        warnings: Warnings, one sentence each.
+        basis: A sentence on the data on which the 90 % intervals were calibrated; "" without
+            intervals.
+        ask_below: Confidence below which a link is listed for review; None if the listed links are
+            those that could change the count.
+        language: Language of the page; sections that only an evaluation has are in English.
+    """
+
+    title: Line
+    dataset: str
+    date: str
+    machine: Line
+    weights: str | None = None
+    crops: str | None = None
+    seed: int | None = None
+    simulated: bool = False
+    version: str = __version__
+    procedures: tuple[Procedure, ...] = field(default=(), repr=False)
+    comparison: "Comparison | None" = field(default=None, repr=False)
+    curves: Mapping[str, Values] = field(default_factory=dict, repr=False)
+    best_epoch: int | None = None
+    operating_point: tuple[Fact, ...] = field(default=(), repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seconds: tuple[tuple[Line, float], ...] = field(default=(), repr=False)
+    notes: tuple[Line, ...] = field(default=(), repr=False)
+    warnings: tuple[Line, ...] = field(default=(), repr=False)
+    basis: Line = field(default="", repr=False)
+    ask_below: float | None = field(default=None, repr=False)
+    language: str = "en"
 
 
 def build_report(
     title: Line,
     weights: Path,
-    encoded: Encoded,
+    encoded: "Encoded",
     point: OperatingPoint,
     linked: Sequence[Linked],
     *,
     seconds: Mapping[str, float],
     alarms: pl.DataFrame | None = None,
-    comparison: Comparison | None = None,
+    comparison: "Comparison | None" = None,
     notes: Sequence[Line] = (),
     messages: Sequence[Message] = (),
     cover: Cover | None = None,
@@ -92,7 +234,7 @@ def build_report(
 def comparison_report(
     title: str,
     prepared: Prepared,
-    comparison: Comparison,
+    comparison: "Comparison",
     *,
     seconds: Mapping[str, float],
     notes: tuple[str, ...] = (),

@@ -15,8 +15,8 @@ from polyplink.evaluate.intervals import no_different
 from polyplink.evaluate.metric import TASKS, WITHOUT_OWN, Metric, Task, metrics_of
 from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.evaluate.probe_tasks import PROBES, Probed
+from polyplink.report.comparison import Comparison, FigureColumn, Method
 from polyplink.report.formats import figure_text
-from polyplink.report.records import Comparison, FigureColumn, Method
 
 ProbedByTask = Mapping[str, Mapping[str, Probed]]  # task -> method -> probe, the reference first
 

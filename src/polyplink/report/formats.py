@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -12,7 +12,9 @@ from markupsafe import Markup, escape
 from polyplink.associate.probes import Reading
 from polyplink.core.errors import visible
 from polyplink.core.messages import Message, catalogue, text_of
-from polyplink.evaluate.intervals import Figure
+
+if TYPE_CHECKING:
+    from polyplink.evaluate.intervals import Figure
 
 DASH = "–"
 MINUS = "\N{MINUS SIGN}"
@@ -53,17 +55,18 @@ def signed(value: float | None, digits: int = 3) -> str:
     return f"+{text}" if is_positive else text
 
 
-def interval(figure: Figure, digits: int = 3) -> str:
+def interval(figure: "Figure", digits: int = 3) -> str:
     """The 95 % interval of a figure, as in "0.446 to 0.637"; "" if it has none."""
     if not figure.known or figure.low is None or figure.high is None:
         return ""
     return f"{number(figure.low, digits)} to {number(figure.high, digits)}"
 
 
-def figure_text(figure: Figure, digits: int = 3) -> str:
+def figure_text(figure: "Figure", digits: int = 3) -> str:
     """A figure with its interval, or with its standard deviation if it has no interval.
 
     Example:
+        >>> from polyplink.evaluate.intervals import Figure
         >>> figure_text(Figure(0.532, 0.446, 0.637, n=19))
         '0.532 (0.446 to 0.637)'
         >>> figure_text(Figure(2.4, n=19, sd=1.75), 2)
@@ -77,7 +80,7 @@ def figure_text(figure: Figure, digits: int = 3) -> str:
     )
 
 
-def reason(figure: Figure) -> str:
+def reason(figure: "Figure") -> str:
     """The reason why a figure is missing; "" if it has a value."""
     return "" if figure.known else figure.why or "no value: undefined on these data"
 

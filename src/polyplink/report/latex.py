@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from polyplink.report.comparison import Comparison
 from polyplink.report.formats import DASH, MINUS, interval, number
-from polyplink.report.records import Comparison
 
 _TEX = {
     "\\": r"\textbackslash{}",

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment
@@ -17,10 +17,13 @@ from PIL import Image
 from polyplink.core.artefacts import write_text
 from polyplink.core.messages import Message
 from polyplink.data.vocabulary import SIMULATED
+from polyplink.report.contents import Procedure, Report, Tracklet, Values
 from polyplink.report.formats import Texts, environment
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, Timeline, describe, layout, match
-from polyplink.report.records import Comparison, Procedure, Report, Tracklet, Values
+
+if TYPE_CHECKING:
+    from polyplink.report.comparison import Comparison
 
 MOST_IN_NOTEBOOK = 8  # procedures
 MOST_LINKS = 12  # uncertain links listed
@@ -165,7 +168,7 @@ def _context(report: Report) -> dict[str, Any]:
     }
 
 
-def _methods_drawn(comparison: Comparison | None) -> str:
+def _methods_drawn(comparison: "Comparison | None") -> str:
     """The plot of the headline figures as SVG; "" if there is nothing to draw."""
     if comparison is None or not (comparison.measured and comparison.first_metrics):
         return ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,10 +22,13 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from polyplink.core.artefacts import whole_file
-from polyplink.evaluate.intervals import Figure as Measured
+from polyplink.report.contents import Values
 from polyplink.report.formats import MINUS, number
 from polyplink.report.polyps import HUES, Look
-from polyplink.report.records import Comparison, Values
+
+if TYPE_CHECKING:
+    from polyplink.evaluate.intervals import Figure as Measured
+    from polyplink.report.comparison import Comparison
 
 INK, GREY, GRID = "#1c1f23", "#6b6b6b", "#e4e4e4"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # not everyone can distinguish colours
@@ -222,7 +225,8 @@ def plot_epochs(
 
 @plot_style()
 def plot_methods(
-    comparison: Comparison, runs: Mapping[str, Sequence[Mapping[str, Measured]]] | None = None
+    comparison: "Comparison",
+    runs: "Mapping[str, Sequence[Mapping[str, Measured]]] | None" = None,
 ) -> list[Axes]:
     """Plot the headline figures of all methods: dots, and lines for intervals.
 

@@ -17,8 +17,8 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import linear_sum_assignment
 
+from polyplink.report.contents import Procedure, Tracklet
 from polyplink.report.formats import Texts, clock, percent
-from polyplink.report.records import Procedure, Tracklet
 
 # Six colours of Okabe and Ito (2008, "Color universal design") and a brown; the yellow and black of
 # that palette would be invisible on a white or a dark page. In this order neighbours differ most.

@@ -12,6 +12,7 @@ from rich.text import Text
 from polyplink.core.artefacts import whole_file
 from polyplink.core.text import csv_cell, many
 from polyplink.evaluate.intervals import Figure
+from polyplink.report.comparison import NOT_MEASURED, Comparison
 from polyplink.report.formats import (
     DASH,
     clock,
@@ -21,7 +22,6 @@ from polyplink.report.formats import (
     reason,
     signed,
 )
-from polyplink.report.records import NOT_MEASURED, Comparison
 
 if TYPE_CHECKING:
     from polyplink.evaluate.detections import DetectorFigures

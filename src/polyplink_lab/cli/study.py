@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polyplink.evaluate.evaluation import EncoderFigures
     from polyplink.evaluate.intervals import Figure, Resampled
     from polyplink.learn.train_config import TrainConfig
-    from polyplink.report.records import Comparison
+    from polyplink.report.comparison import Comparison
     from polyplink_lab.reproduce.encoders_under_test import Workspace
 
 
@@ -213,8 +213,8 @@ def study(
 
 def _check_columns(names: Sequence[str], figures: "EncoderFigures") -> None:
     """Refuse figures of the tables that are not measured."""
+    from polyplink.report.comparison import Comparison
     from polyplink.report.evaluation_table import columns
-    from polyplink.report.records import Comparison
 
     Comparison(tuple(columns(figures)), (), {}).with_headline(names)
 
@@ -279,8 +279,8 @@ def compare_runs(
     """
     from polyplink.evaluate.evaluation import minus_first_clusterer
     from polyplink.evaluate.intervals import Resampled, no_different
+    from polyplink.report.comparison import Comparison, Method
     from polyplink.report.evaluation_table import columns, headline
-    from polyplink.report.records import Comparison, Method
 
     means: dict[str, dict[str, Resampled]] = {}
     methods = []
