@@ -42,10 +42,13 @@ PROTOCOLS = (
     *_PUBLISHED,
     *_TPC,
     "ta384",
-    *(f"{name}-{side}" for name in _PROBED for side in ("train", "test")),
+    "rsp-train",
+    "rsp-test",
+    "rspp-train",
+    "rspp-test",
 )
 SPLITS = TypeAdapter(dict[str, list[str]])  # part -> ids, as read from any file
-NAMES = (*PROTOCOLS, *(f"{name}:PROCEDURE" for name in _FOLDS))
+NAMES = (*PROTOCOLS, "loo19:PROCEDURE", "loo19-train:PROCEDURE")
 
 
 def _released(name: str) -> str:
