@@ -14,9 +14,8 @@ import polars as pl
 import pytest
 
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.grid_search import PRICES
 from polyplink.associate.identities import Constraints, Doubt, OperatingPoint, identify, uncertain
-from polyplink.associate.partition import partition
+from polyplink.associate.partition import PRICES, partition
 from polyplink.counting.link import ProcedureTracklets
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.evaluate.counting import count_procedure

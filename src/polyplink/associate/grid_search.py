@@ -27,12 +27,11 @@ from polyplink.associate.clusterers import (
     average_linkage,
     threshold_components,
 )
-from polyplink.associate.partition import Labels, partition
+from polyplink.associate.partition import PRICES, Labels, partition
 from polyplink.associate.similarity import Reals
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import CLUSTERERS
 
-PRICES = tuple(np.geomspace(0.1, 60.0, 33).tolist())  # of a polyp, for learned links
 SELECTIONS = get_args(Selection)
 
 

@@ -28,6 +28,7 @@ Counts = npt.NDArray[np.int64]
 Pairs = Sequence[tuple[int, int]]
 
 TOLERANCE = 0.9  # by default; chosen on simulated procedures, where 0.8 to 1 differ little
+PRICES = tuple(np.geomspace(0.1, 60.0, 33).tolist())  # of a polyp, to choose from
 NEVER = 1e6  # cost of a pair that certainly shows two polyps
 STARTS, NOISE = 4, 0.3  # partitions to improve; noise on the pair costs for all but the first
 MANY = 300  # tracklets above which one partition is improved

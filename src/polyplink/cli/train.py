@@ -150,7 +150,7 @@ def train(
         record = RunRecord("train", settings=config, seed=config.seed)
         record.claim(out)
         _check_checkpoint(out, resume)
-        from polyplink.counting.calibration import fit_trained
+        from polyplink.counting.operating_point import fit_trained
         from polyplink.encoders.build import build_started, check_input
         from polyplink.encoders.device import pick_device
         from polyplink.encoders.encode import encode, prepare_part

@@ -7,24 +7,18 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.associate.alarms import fit_alarms, tracklet_features
-from polyplink.associate.identities import (
-    OperatingPoint,
-    from_record,
-    untuned,
-)
+from polyplink.associate.identities import OperatingPoint, from_record
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.labels import with_truth
-from polyplink.counting.link import by_procedure, known_counts, screen, true_counts, vectors_of
+from polyplink.counting.link import by_procedure, screen, true_counts, vectors_of
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.encoders.embed import NetworkEmbedder, embed
 from polyplink.encoders.encode import Encoded
-from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.leakage import seen_procedures
 from polyplink.encoders.vectors import Embeddings
 from polyplink.encoders.weights import WeightsRecord
@@ -83,23 +77,6 @@ def fit_calibration(
             f"({seen[0][0]}, ...): calibrate on others, or the threshold is optimistic"
         )
     return point, labelled, fitted, warnings
-
-
-def fit_trained(encoder: Encoder, prepared: Prepared, data: Path) -> OperatingPoint:
-    """Fit the operating point of a new encoder on the procedures of its training.
-
-    All of them are used, held out or not: three are too few to choose on.
-
-    Args:
-        encoder: The encoder.
-        prepared: The tracklets of the procedures.
-        data: The data folder.
-    """
-    if prepared.tracklets.is_empty():
-        return untuned(Message("origin.no_tracklets"))
-    embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
-    source = box_source(data, prepared.data, prepared.procedures)
-    return find_operating_point(by_procedure(prepared, embeddings), source, known_counts(prepared))
 
 
 def fit_point(

@@ -14,15 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.grid_search import PRICES
 from polyplink.associate.identities import Calibration, OperatingPoint, untuned
 from polyplink.associate.links import fit_and_cross_fit, fit_unlabelled, unlabelled_price
-from polyplink.associate.partition import TOLERANCE, partition
+from polyplink.associate.partition import PRICES, TOLERANCE, partition
 from polyplink.core.messages import Message, text_of
 from polyplink.counting.interval import fit_interval
-from polyplink.counting.link import ProcedureTracklets
-from polyplink.data.origin import BoxSource
+from polyplink.counting.link import ProcedureTracklets, by_procedure, known_counts
+from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet
+from polyplink.encoders.embed import NetworkEmbedder, embed
+from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.export import with_record
 from polyplink.encoders.leakage import seen_by
 from polyplink.encoders.weights import (
@@ -35,6 +36,7 @@ from polyplink.encoders.weights import (
 )
 from polyplink.evaluate.choosing import Purpose, choose
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
+from polyplink.tracklets.prepare import Prepared
 
 
 def find_operating_point(
@@ -94,15 +96,15 @@ def find_operating_point(
     ]
 
     # The interval of the count.
-    known_counts = polyps or {c.procedure: c.polyps for c in counts}
+    n_polyps = polyps or {c.procedure: c.polyps for c in counts}
     trials = list(zip(labelled, crossed, strict=True))
     # Procedures with false alarms only are not used in the fit, so the model is tested on them.
     alarms = [
         procedure for procedure in procedures if all(polyp is None for polyp in procedure.polyps)
     ]
     trials += [(procedure, model.probability(procedure.views)) for procedure in alarms]
-    trials = [(procedure, P) for procedure, P in trials if procedure.procedure_id in known_counts]
-    true = [known_counts[procedure.procedure_id] for procedure, _ in trials]
+    trials = [(procedure, P) for procedure, P in trials if procedure.procedure_id in n_polyps]
+    true = [n_polyps[procedure.procedure_id] for procedure, _ in trials]
     setting = LearnedLinks(prices["count"], tolerance)
     interval = fit_interval([P for _, P in trials], true, setting)
     calibration = None
@@ -160,6 +162,23 @@ def _without_labels(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
         Message("origin.unlabelled", {"n": len(several)}),
     ]
     return OperatingPoint(LearnedLinks(unlabelled_price(several)), model, text_of(origin))
+
+
+def fit_trained(encoder: Encoder, prepared: Prepared, data: Path) -> OperatingPoint:
+    """Fit the operating point of a new encoder on the procedures of its training.
+
+    All of them are used, held out or not: three are too few to choose on.
+
+    Args:
+        encoder: The encoder.
+        prepared: The tracklets of the procedures.
+        data: The data folder.
+    """
+    if prepared.tracklets.is_empty():
+        return untuned(Message("origin.no_tracklets"))
+    embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
+    source = box_source(data, prepared.data, prepared.procedures)
+    return find_operating_point(by_procedure(prepared, embeddings), source, known_counts(prepared))
 
 
 def store_operating_point(

@@ -13,9 +13,9 @@ import polars as pl
 import torch
 
 from polyplink.associate.clusterers import TemporalAP
-from polyplink.associate.grid_search import PRICES, paper_grid, search
+from polyplink.associate.grid_search import paper_grid, search
 from polyplink.associate.links import LinkModel, Views, term_names
-from polyplink.associate.partition import partition
+from polyplink.associate.partition import PRICES, partition
 from polyplink.associate.similarity import Reals, cosine, visual
 from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.data.tables import DETECTIONS, check
