@@ -29,8 +29,9 @@ from polyplink.data.tables import DataSet, Imported, read_data, write_data
 from polyplink.detect.onnx import DetectorRecord
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encoder import Encoder, FrameWise
-from polyplink.evaluate.choosing import CountedProcedure, apply_choice, choose
+from polyplink.evaluate.choosing import choose
 from polyplink.evaluate.counting import clinic_row, count_procedure
+from polyplink.evaluate.counting_figures import CountedProcedure, apply_choice
 from polyplink.evaluate.hota import TrackingCounts, score_tracks
 from polyplink.evaluate.metric import Metric, values_of
 from polyplink.evaluate.retrieval import retrieve

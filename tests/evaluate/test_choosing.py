@@ -9,18 +9,18 @@ from hypothesis import given, strategies as st
 from polyplink.associate.clusterers import TemporalAP, Threshold
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.protocols import lesion_info, published_splits
-from polyplink.evaluate.choosing import (
+from polyplink.evaluate.choosing import choose
+from polyplink.evaluate.counting import ProcedureCounts, count_procedure
+from polyplink.evaluate.counting_figures import (
     CountedProcedure,
     Fold,
     apply_choice,
-    choose,
     counting_figures,
     counting_measures,
     operating_curve,
     rates,
     summarise,
 )
-from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.metric import metrics_of
 

@@ -15,8 +15,8 @@ from polyplink.associate.similarity import VisualForm, visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
-from polyplink.evaluate.choosing import counting_figures, operating_curve, rates
 from polyplink.evaluate.counting import count_procedure
+from polyplink.evaluate.counting_figures import counting_figures, operating_curve, rates
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.metric import TASKS

@@ -125,7 +125,7 @@ def test_cells_printed_twice_are_equal_or_have_a_remark() -> None:
 
 
 def test_counting_cells_use_the_rates_of_the_programs() -> None:
-    """Means over all procedures, with pairs twice and self-pairs (`evaluate.choosing.rates`)."""
+    """Means over all procedures, with pairs twice and self-pairs (`counting_figures.rates`)."""
     columns_and_rates = {
         (cell.column, cell.measure.rpartition("/")[2])
         for table in published().values()

@@ -23,8 +23,9 @@ import numpy.typing as npt
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import ratio
-from polyplink.evaluate.samples import Ints, Reals
 
+Reals = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.integer]
 Codes = npt.NDArray[np.int32]
 

@@ -17,15 +17,15 @@ from polyplink.associate.links import Views, fit_and_cross_fit
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.text import brief
-from polyplink.evaluate.choosing import (
+from polyplink.evaluate.choosing import Purpose
+from polyplink.evaluate.counting import Clinic, clinic_figures, clinic_row, count_procedure
+from polyplink.evaluate.counting_figures import (
     CountedProcedure,
     CountingFigures,
-    Purpose,
     counting_figures,
     counting_measures,
     operating_curve,
 )
-from polyplink.evaluate.counting import Clinic, clinic_figures, clinic_row, count_procedure
 from polyplink.evaluate.intervals import (
     RESAMPLES,
     Figure,

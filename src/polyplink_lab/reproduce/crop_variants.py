@@ -18,7 +18,7 @@ from polyplink.core.parts import CLUSTERERS
 from polyplink.core.results import Progress
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder
-from polyplink.evaluate.choosing import rates
+from polyplink.evaluate.counting_figures import rates
 from polyplink.evaluate.evaluation import EncoderFigures, EvaluationSettings, evaluate_encoder
 from polyplink.evaluate.intervals import Figure, Resampled
 from polyplink.evaluate.metric import metrics_of
