@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from polyplink.associate.alarms import FEATURES, AlarmModel, fit_alarms, tracklet_features
+from polyplink.associate.links import logistic
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.origin import Material
@@ -133,6 +135,32 @@ def test_patients_with_appearances_of_their_own_do_not_make_the_vector_count() -
     assert np.linalg.norm(by_patient.vector) < 0.5 * np.linalg.norm(by_tracklet.vector)
     accuracy = [np.mean((p > 0.5) == real) for p in (crossed, too_good)]
     assert accuracy[0] < 0.85 < 0.95 < accuracy[1]
+
+
+@pytest.mark.parametrize(("appearance", "expected"), [(False, 0.5), (True, 1.0)])
+def test_penalty_and_scale_of_the_vector_have_the_lowest_cross_fitted_loss(
+    appearance: bool, expected: float
+) -> None:
+    X, V, polyps = random_tracklets(120)
+    real = np.array([polyp is not None for polyp in polyps])
+    if not appearance:  # the vector is noise
+        V = V[np.random.default_rng(1).permutation(len(V))]
+    patients = np.arange(len(polyps)) // 12  # one fold each
+    _, crossed = fitted(X, V, polyps, [f"v{k}" for k in patients], keep=0.9)
+    losses = {}
+    for strength, vector_scale in product((0.1, 1.0), (0.5, 1.0)):
+        # Features with variance 1, and a vector with the variance of all features at scale 1.
+        parts = [(X.to_numpy(), 1.0), (V, vector_scale * np.sqrt(len(FEATURES) / V.shape[1]))]
+        Z = np.hstack([(part - part.mean(0)) / part.std(0) * scale for part, scale in parts])
+        naive = np.empty(len(Z))
+        for k in range(10):
+            weights, intercept = logistic(Z[patients != k], real[patients != k], C=strength)
+            naive[patients == k] = 1 / (1 + np.exp(-Z[patients == k] @ weights - intercept))
+        loss = -np.log(np.where(real, naive, 1 - naive)).mean()
+        losses[loss] = vector_scale, naive
+    vector_scale, naive = losses[min(losses)]
+    assert vector_scale == expected
+    np.testing.assert_allclose(crossed, naive, atol=1e-6)
 
 
 def test_the_threshold_keeps_the_requested_share_of_polyps_and_is_at_most_two_thirds() -> None:

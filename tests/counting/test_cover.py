@@ -175,6 +175,12 @@ def test_the_interval_covers_polyps_that_the_detector_misses() -> None:
             )
             assert few_wrong is not None
             assert (few_wrong.margin, few_wrong.lone) == (0, int(n < needed))
+    # Nine of ten of one procedure more: of 20, the interval holds 19.
+    for n, held in ((20, 19), (30, 28)):
+        for errors in (n - held, n - held + 1):
+            few = fit_interval(links[:n], [2] * (n - errors) + [3] * errors, LearnedLinks(0.5))
+            assert few is not None
+            assert few.margin == int(errors > n - held)
     assert fit_interval(links[:8], [2] * 8, LearnedLinks(0.5)) is None
 
 

@@ -15,7 +15,7 @@ from polyplink.counting.link import screen, true_counts
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.vectors import Embeddings
 from polyplink.tracklets.prepare import Prepared, prepare
-from polyplink.tracklets.settings import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.samples import write_procedures
 
 
@@ -51,6 +51,41 @@ def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) 
     assert kept["shows_polyp"].null_count() == kept.height
     nothing = screen(prepared, random_vectors(prepared), rejects_all, drop=False).alarms
     assert nothing.is_empty()
+
+
+def test_links_are_fitted_on_annotated_tracklets_beside_those_of_a_detector(tmp_path: Path) -> None:
+    tables = read_data(write_procedures(tmp_path / "annotated", procedures=6, images=False))
+    detected = pl.col("procedure_id") > "001-002"
+    is_alarm = detected & (pl.col("frame") >= 5 * 42)  # the last view of a procedure
+    boxes = tables.detections.with_columns(
+        score=pl.when(is_alarm).then(0.5).when(detected).then(0.9),
+        polyp_id=pl.when(~detected).then("polyp_id"),
+    )
+    write_data(tmp_path, DataSet.of(boxes, tables.procedures, tables.polyps.filter(~detected)))
+    settings = PrepareSettings(tracks=TrackSettings(bridge=0.0))  # a track per view
+    prepared = prepare(tmp_path, settings, with_crops=False)
+    polyp = pl.concat_str("procedure_id", pl.col("first_frame") // (3 * 42), separator="_")
+    shown = pl.when(pl.col("first_frame") < 5 * 42).then(polyp)
+    labelled = replace(
+        prepared,
+        tracklets=prepared.tracklets.with_columns(
+            polyp_id=pl.when(detected).then(shown).otherwise("polyp_id")
+        ),
+    )
+    patients = {name: name for name in prepared.procedures}
+    point, warnings = fit_point(
+        untuned("a test"),
+        labelled,
+        random_vectors(prepared),
+        0.9,
+        source=None,
+        polyps=None,
+        patients=patients,
+    )
+    assert point.alarms is not None
+    assert "4 patients" in point.alarms.origin  # those of the detector
+    assert "of 6 procedures" in point.origin
+    assert warnings == []
 
 
 def test_procedures_without_polyps_count_only_where_all_are_annotated(data: Path) -> None:
