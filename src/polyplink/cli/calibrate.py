@@ -11,8 +11,7 @@ from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.notebook import Facts
-from polyplink.core.results import Progress, Result
+from polyplink.core.results import Facts, Progress, Result
 from polyplink.core.text import many
 
 STILLS = "stills"  # of the output folder: procedures made of stills

@@ -12,8 +12,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import check_given, inform
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.notebook import Facts
-from polyplink.core.results import Progress, Result
+from polyplink.core.results import Facts, Progress, Result
 
 Precision = Literal["float32", "bf16", "int8"]
 CALIBRATION = 64  # crops that scale the activations of an 8-bit export

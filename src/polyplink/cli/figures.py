@@ -12,7 +12,7 @@ from polyplink.cli.verb import check_given, inform, named_files
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
-from polyplink.core.results import Progress, Result
+from polyplink.core.results import Pictures, Progress, Result
 
 
 def draw_figures(
@@ -78,7 +78,6 @@ def draw_figures(
     files = (weights, *others_files.values())
     for file in files:
         check_given(file, data, [part], device)
-    from polyplink.core.notebook import Pictures
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import samples_of

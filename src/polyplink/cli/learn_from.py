@@ -11,8 +11,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.notebook import Facts
-from polyplink.core.results import Result
+from polyplink.core.results import Facts, Result
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.notebook import Facts
-from polyplink.core.results import Progress, Result, silent
+from polyplink.core.results import Facts, Progress, Result, silent
 from polyplink.core.sharing import sole_writer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Result
+from polyplink.core.results import CELL_BARS, Result
 from polyplink.core.text import readable_path
 
 if TYPE_CHECKING:
@@ -99,8 +99,6 @@ def output_folder(out: str | Path | None, command: str, source: str | Path) -> P
 def inform(stage: str, done: int, total: int) -> None:
     """Progress of verbs called from Python: bars in a notebook, nothing elsewhere."""
     if "ipykernel" in sys.modules:
-        from polyplink.core.notebook import CELL_BARS
-
         CELL_BARS(stage, done, total)
 
 

@@ -3,11 +3,16 @@
 A result is a Python value, and how the command line and a notebook show it.
 """
 
+import base64
+import importlib
 import json
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from html import escape
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from typer import echo
@@ -22,6 +27,7 @@ StageProgress = Callable[[int, int], None]
 
 WIDEST = 2000  # characters of a line of a table in a file
 LONGEST_REPR = 400  # characters of a value in the repr of a result
+EVERY = 0.2  # seconds between two updates of the bars in a notebook
 
 Value = TypeVar("Value")
 
@@ -57,8 +63,6 @@ class Result(Generic[Value]):
         return f"Result({text}, {len(self.warnings)} warnings, code={self.code})"
 
     def _repr_html_(self) -> str:
-        from polyplink.core.notebook import result_html  # noqa: PLC0415 - in notebooks alone
-
         return result_html(self.value, self.printed, self.warnings)
 
     def print_json(self) -> None:
@@ -88,3 +92,99 @@ def _print_table(table: Any) -> None:
         column.overflow = "fold"  # a word wider than its column is wrapped, not cut
     wide = None if sys.stdout.isatty() else WIDEST  # a file or a pipe gets whole cells
     Plain(markup=False, width=wide).print(table)
+
+
+class CellBars:
+    """Progress bars of a cell of a notebook, one per stage: one block of HTML, updated in place."""
+
+    def __init__(self) -> None:
+        self._cell = -1
+        self._stages: dict[str, tuple[int, int]] = {}
+        self._display: Any = None
+        self._last = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Update the bar of a stage; a new cell begins a new block."""
+        ipython: Any = importlib.import_module("IPython")
+        shell = ipython.get_ipython()
+        if shell is None:
+            return
+        if shell.execution_count != self._cell:
+            self._cell, self._stages, self._display = shell.execution_count, {}, None
+        waits = stage in self._stages and done < total and time.monotonic() - self._last < EVERY
+        self._stages[stage] = (done, total)
+        if waits:
+            return
+        self._last = time.monotonic()
+        bars = [_bar(name, *counts) for name, counts in self._stages.items()]
+        block = ipython.display.HTML("".join(bars))
+        if self._display is None:
+            self._display = ipython.display.display(block, display_id=True)
+        else:
+            self._display.update(block)
+
+
+CELL_BARS = CellBars()
+
+
+def _bar(stage: str, done: int, total: int) -> str:
+    bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
+    return f"<div>{bar} {escape(visible(stage))} {done} of {total}</div>"
+
+
+def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> str:
+    """A result as HTML for a notebook: warnings, then the value's HTML or the printed items.
+
+    Args:
+        value: Value of the result. Warnings among its `shown_warnings` are in its HTML, in the
+            language of its page, and are not repeated.
+        printed: Texts and rich tables that the command line prints.
+        warnings: One sentence each.
+    """
+    render = None if isinstance(value, Facts) else getattr(value, "_repr_html_", None)
+    parts = [render()] if render is not None else [_printed(item) for item in printed]
+    shown = getattr(value, "shown_warnings", ())
+    further = [escape(visible(text)) for text in warnings if text not in shown]
+    return "\n".join([*(f"<p><b>warning:</b> {text}</p>" for text in further), *parts])
+
+
+def _printed(item: Any) -> str:
+    """Text, or a table of rich, as HTML."""
+    if isinstance(item, str):
+        return f'<pre style="white-space: pre-wrap">{escape(visible(item))}</pre>'
+
+    def cell(content: Any, kind: str = "td") -> str:
+        return f"<{kind}>{escape(visible(str(content))).replace(chr(10), '<br>')}</{kind}>"
+
+    head = "".join(cell(column.header, "th") for column in item.columns)
+    columns = [list(column.cells) for column in item.columns]
+    rows = ["".join(map(cell, row)) for row in zip(*columns, strict=True)]
+    body = "".join(f"<tr>{row}</tr>" for row in (head, *rows))
+    return f"<table><caption>{escape(visible(str(item.title or '')))}</caption>{body}</table>"
+
+
+class Facts:
+    """A dataclass that a notebook shows as a table of its fields (with repr) and more tables."""
+
+    def _tables(self) -> list[Any]:
+        return []
+
+    def _repr_html_(self) -> str:
+        record: Any = self
+        rows = [(field.name, getattr(self, field.name)) for field in fields(record) if field.repr]
+        cells = (f"<tr><th>{name}</th><td>{escape(visible(str(v)))}</td></tr>" for name, v in rows)
+        table = f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+        return "\n".join([table, *map(_printed, self._tables())])
+
+
+class Pictures(list[Path]):
+    """Paths of figure files; a notebook shows the pictures."""
+
+    def _repr_html_(self) -> str:
+        return "\n".join(
+            '<img style="max-width: 45rem; width: 100%; background: #fff" '
+            f'alt="{escape(path.stem)}" src="data:image/png;base64,'
+            f'{base64.b64encode(path.read_bytes()).decode()}">'
+            for path in self
+            if path.suffix == ".png"
+        )

@@ -14,8 +14,7 @@ from polyplink.cli.function import as_function
 from polyplink.cli.verb import UNMEASURED, check_given, inform
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.notebook import Facts
-from polyplink.core.results import Progress, Result, silent
+from polyplink.core.results import Facts, Progress, Result, silent
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
