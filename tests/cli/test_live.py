@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 import polars as pl
 import pytest
 import simplejpeg
+from PIL import Image
 from typer.testing import Result
 
 from polyplink.cli.command import app
@@ -29,7 +31,9 @@ from polyplink.encoders.load import load_named
 from polyplink.encoders.vectors import read_embeddings
 from polyplink.serve.desk import Desk
 from polyplink.streaming import live_count
+from polyplink.streaming.live_count import Event
 from polyplink.streaming.setup import open_linking
+from polyplink.streaming.sources import TimedFrame, frames_from
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import SampleRun
 from tests.data.videos import write_video
@@ -190,6 +194,87 @@ def test_frames_that_do_not_decode_are_warned_about(
     assert said in result.value.count.warnings
     counted = result.value.data
     assert (counted.procedures["n_frames"].to_list(), counted.detections.height) == ([30], 28)
+
+
+def film(root: Path, frames: int = 30) -> list[np.ndarray]:
+    """The first frames of a recording as arrays."""
+    return [
+        np.asarray(Image.open(root / "frames" / "001-005" / f"{number}.jpg"))
+        for number in range(frames)
+    ]
+
+
+@pytest.mark.parametrize("with_boxes", [True, False])
+def test_frames_of_a_program_are_counted_with_a_callback(
+    sample_run: SampleRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_boxes: bool
+) -> None:
+    pixels, detected = film(sample_run.root), np.array([box(0)])
+    moments = [1e6 + k / 25 for k in range(20)] + [1e6 + 1 + k / 25 for k in range(10)]
+    clock = enumerate(moments)
+    timed = [(at, pixels[k], detected) if with_boxes else (at, pixels[k]) for k, at in clock]
+    source = frames_from(
+        timed, name="room 1", fps=25, width=WIDTH, height=HEIGHT, boxes=with_boxes, wait=True
+    )
+    heard: list[Event] = []
+    result = live(
+        source,
+        weights=sample_run.weights,
+        out=tmp_path,
+        function=None if with_boxes else lambda image: detected,
+        on_event=heard.append,
+        page=False,
+        device="cpu",
+    )
+    assert capsys.readouterr().out == ""
+    assert heard == [json.loads(line) for line in (tmp_path / "live/events.jsonl").open()]
+    kinds = [event["event"] for event in heard]
+    assert (kinds[0], kinds.count("closed"), kinds[-1]) == ("started", 1, "finished")
+    counted = result.value.data
+    assert counted.procedures["procedure_id"].to_list() == ["room 1"]
+    assert counted.detections["frame"].to_list() == [*range(20), *range(25, 35)]
+    (crops,) = (tmp_path / "data" / "prepared").rglob("*.npy")
+    assert np.load(crops).any()
+
+
+@pytest.mark.parametrize("broken", ["frames", "function", "on_event"])
+def test_an_error_of_a_program_is_raised_when_the_report_is_written(
+    sample_run: SampleRun, tmp_path: Path, broken: str
+) -> None:
+    fault = ValueError("out of memory")
+
+    def frames() -> Iterator[TimedFrame]:
+        yield from ((k / 25, image) for k, image in enumerate(film(sample_run.root)))
+        raise fault if broken == "frames" else StopAsyncIteration
+
+    def detect(image: np.ndarray) -> np.ndarray:
+        calls.append(1)
+        if broken == "function" and len(calls) > 20:
+            raise fault
+        return np.array([box(0)])
+
+    def hear(event: Event) -> None:
+        heard.append(event["event"])
+        if broken == "on_event" and event["event"] == "opened":
+            raise fault
+
+    calls: list[int] = []
+    heard: list[str] = []
+    source = frames_from(frames(), name="a", fps=25, width=WIDTH, height=HEIGHT, wait=True)
+    with pytest.raises(ValueError, match="out of memory") as caught:
+        live(
+            source,
+            weights=sample_run.weights,
+            out=tmp_path,
+            function=detect,
+            on_event=hear,
+            page=False,
+            device="cpu",
+        )
+    assert caught.value is fault
+    assert heard[-1] == ("opened" if broken == "on_event" else "finished")
+    summary = json.loads((tmp_path / "count" / "count.json").read_text())
+    assert summary["procedures"][0]["tracklets"] == 1
+    assert "The source has ended: ValueError: out of memory" in summary["warnings"]
 
 
 @pytest.mark.slow

@@ -15,7 +15,15 @@ from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector
 from polyplink.streaming.live_count import LiveCount
 from polyplink.streaming.session import follow
-from polyplink.streaming.sources import AHEAD, Feed, Kind, LiveFrame, LiveSource
+from polyplink.streaming.sources import (
+    AHEAD,
+    Feed,
+    Kind,
+    LiveFrame,
+    LiveSource,
+    TimedFrame,
+    frames_from,
+)
 
 SIDE = 8
 POLYP = np.array([[1.0, 1.0, 4.0, 4.0, 0.9]])
@@ -59,6 +67,37 @@ def test_a_recording_as_fast_as_possible_loses_no_frame() -> None:
     feed = Feed(source(pictures(50), "recording"), speed=0)
     time.sleep(0.1)
     assert (numbers_of(feed), feed.dropped) == (list(range(50)), 0)
+
+
+@pytest.mark.parametrize(
+    ("timed", "said"),
+    [
+        ((0.0,), "frame 0 of a is no tuple of 3"),
+        ((0.0, np.zeros((SIDE, SIDE, 3)), POLYP), r"frame 0 of a is float64 \(8, 8, 3\)"),
+        ((0.0, np.zeros((SIDE, SIDE), np.uint8), POLYP), r"frame 0 of a is uint8 \(8, 8\)"),
+        ((0.0, np.zeros((SIDE, SIDE, 3), np.uint8), [[1, 2]]), "no valid boxes"),
+    ],
+)
+def test_what_is_no_frame_of_a_program_is_refused(timed: TimedFrame, said: str) -> None:
+    frames = frames_from([timed], name="a", fps=25, width=SIDE, height=SIDE, boxes=True)
+    with pytest.raises(PolyplinkError, match=said):
+        next(frames.frames)
+
+
+def test_frames_of_a_program_are_copies_numbered_by_their_time() -> None:
+    memory = np.zeros((SIDE, SIDE, 3), np.uint8)
+
+    def card() -> Iterator[TimedFrame]:
+        for grey, at in enumerate([5.0, 5.041, 5.2, 5.19, 1.0, 1.04]):
+            memory[:] = grey
+            yield at, memory
+
+    source = frames_from(card(), name="a", fps=25, width=SIDE, height=SIDE)
+    frames = [*source.frames]
+    assert [frame.number for frame in frames] == [0, 1, 5, 5, 6, 7]
+    assert source.warnings == ["the clock of a jumped by -4.2 s"]
+    pictures = [frame.picture for frame in frames if frame.picture is not None]
+    assert [picture.rgb().max() for picture in pictures] == [0, 1, 2, 3, 4, 5]
 
 
 class Recorder:

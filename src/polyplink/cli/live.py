@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from typer import Argument, Option, echo
@@ -25,14 +26,16 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import catalogue
 from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
+from polyplink.core.text import readable_path
 from polyplink.models.shipped import ENCODER
 
 if TYPE_CHECKING:
     from polyplink.core.messages import Message
     from polyplink.encoders.load import NamedEncoder
     from polyplink.pipeline.count_data import Counted
-    from polyplink.streaming.live_count import LiveCount
+    from polyplink.streaming.live_count import Event, LiveCount
     from polyplink.streaming.live_page import LivePage
+    from polyplink.streaming.sources import LiveSource
 
     CountFolder = Callable[..., Result[Counted]]  # count_and_track, of a data folder into a folder
 
@@ -41,7 +44,7 @@ REPORT = "count/report.html"
 
 def live(
     source: Annotated[
-        str,
+        "str | LiveSource",
         Argument(
             help="A video or a folder of images, played in real time; a camera (/dev/video0, "
             "FORMAT:DEVICE); a stream (rtsp://...); - for boxes on stdin, as JSON lines; the "
@@ -84,6 +87,7 @@ def live(
     workers: options.Workers = 2,
     language: options.Language = "en",
     function: DetectorFunction = None,
+    on_event: "Callable[[Event], object] | None" = None,
     progress: Progress = inform,
     **tracklets: Unpack[TrackletOptions],
 ) -> "Result[Counted]":
@@ -94,7 +98,8 @@ def live(
 
     Args:
         source: A video or a folder of images, a camera, the address of a stream, "-" for boxes on
-            stdin, or the output folder of a count that was killed.
+            stdin, or the output folder of a count that was killed; or the frames of your program
+            (`polyplink.streaming.sources.frames_from`).
         weights: A file, a folder, or a name.
         detector: An ONNX file, or the name of a detector; the shipped one by default.
         boxes: Boxes of the recording, as JSON lines, in place of a detector.
@@ -115,10 +120,14 @@ def live(
         workers: Number of threads.
         language: Language of the report: en, de or it.
         function: Your own detector; see `detect_polyps`.
+        on_event: Called with each event, in the thread that called `live`; no event is printed
+            then.
         progress: Called for the report.
         tracklets: Settings of tracklets.
 
     Raises:
+        Exception: An error of your frames, `function` or `on_event` ends the count, and is raised
+            when the report is written.
         PolyplinkError: If the source, the detector or the weights are missing or broken before the
             first frame, or the output folder holds a count that was killed.
     """
@@ -126,7 +135,10 @@ def live(
     weights = Path(weights)
     check_given(weights, device=device)
     catalogue(language)  # an unknown one is refused at once
-    brings_boxes = _brings_boxes(source, boxes, fps, has_detector=bool(detector or function))
+    frames, source = _frames_of(source)
+    brings_boxes = _brings_boxes(
+        source, frames, boxes, recording, fps, has_detector=bool(detector or function)
+    )
 
     # The record, and how the written data folder is counted in the end.
     from polyplink.associate.online import OnlineSettings
@@ -137,6 +149,7 @@ def live(
     from polyplink.streaming.setup import lasting_messages, open_linking, warm_detector
     from polyplink.streaming.sources import is_device, open_source, without_password
 
+    exists = frames is None and Path(source).exists()
     settings = {
         "source": source,
         "weights": weights,
@@ -146,7 +159,7 @@ def live(
         "window": window,
         "alarms": alarms,
         "purpose": purpose,
-        SOURCE: str(Path(source).resolve()) if Path(source).exists() else without_password(source),
+        SOURCE: str(Path(source).resolve()) if exists else without_password(source),
     }
     record = RunRecord("live", settings=settings)
     load = partial(load_named, weights, device, tracklets=tracklets)
@@ -163,21 +176,23 @@ def live(
     )
 
     # A killed count: only its report is written.
-    if written_pieces(Path(source)):
+    if frames is None and written_pieces(Path(source)):
         with sole_writer(Path(source)):
             record.claim(Path(source))
             return _report_killed(Path(source), load(), record, count_folder)
 
     # A procedure that runs.
-    out = output_folder(out, "live", without_password(source))
+    default = None if frames is None else readable_path(Path("live"), source)
+    out = output_folder(out or default, "live", without_password(source))
     with sole_writer(out), ExitStack() as stack:
         record.claim(out)
         # A camera's address is the same for every procedure and cannot identify one.
-        played = Path(source).exists() and not is_device(source)
-        _claim(out, source if played else None, replace=replace)
+        _claim(out, source if exists and not is_device(source) else None, replace=replace)
 
         # The source, its detector, and how its boxes are linked.
-        opened = open_source(source, boxes=boxes, recording=recording, fps=fps, stall=stall)
+        opened = frames or open_source(
+            source, boxes=boxes, recording=recording, fps=fps, stall=stall
+        )
         finder, detector_messages = (
             (None, []) if brings_boxes else warm_detector(detector, function, opened)
         )
@@ -191,12 +206,13 @@ def live(
         )
 
         # The count, its events and its page.
+        errors: list[Exception] = []  # of the caller's code
         counting = LiveCount(
             opened,
             encoder,
             point,
             out,
-            stack.enter_context(event_log(out)),
+            stack.enter_context(event_log(out, on_event=on_event, errors=errors)),
             drop_alarms=alarms == "drop",
             settings=OnlineSettings(window=60 * window),
             basis=cover.basis,
@@ -219,41 +235,68 @@ def live(
 
         # Frames, until the source ends or is stopped.
         with record.stage("live"):
-            stopped = follow(opened, finder, counting, speed=speed, stall=stall)
-        PolyplinkError.unless(
-            len(counting.latencies) > 0,  # one for each counted frame
-            "; ".join(map(str, counting.warnings[len(of_count) :]))
-            or f"{source} has no frame that can be read",
-            "give a source that is running",
-        )
+            stopped = follow(opened, finder, counting, speed=speed, stall=stall, errors=errors)
+        _refuse_empty(source, counting, counting.warnings[len(of_count) :], errors)
         counting.end()
 
         # The report, and the pages until they are closed.
-        warnings = counting.warnings[len(of_count) :]
-        counted, facts = _report(out, record, count_folder, warnings)
-        stays = served is not None and bool(served.open) and not stopped
+        counted, facts = _report(out, record, count_folder, counting.warnings[len(of_count) :])
+        stays = (
+            served is not None
+            and bool(served.open)
+            and not stopped
+            and current_thread() is main_thread()  # which alone receives Ctrl-C
+        )
         review = stack.enter_context(_reviewed(out)) if stays else None
         finished = _finish(counting, counted.value, facts, review)
         if stays:
             echo("the page stays open; Ctrl-C ends", err=True)
             wait_for_signal()
+    if errors:
+        raise errors[0]
     return Result(counted.value, finished, [], counted.warnings)
 
 
+def _frames_of(source: object) -> "tuple[LiveSource | None, str]":
+    """The frames of a program, if they are the source, and the name of the source."""
+    from polyplink.streaming.sources import LiveSource
+
+    if isinstance(source, LiveSource):
+        return source, source.name
+    if not isinstance(source, str | os.PathLike):
+        kind = type(source).__name__
+        raise TypeError(
+            f"source is of type {kind}; give a text, or frames by "
+            "`polyplink.streaming.sources.frames_from`"
+        )
+    return None, os.fspath(source)
+
+
 def _brings_boxes(
-    source: str, boxes: StrPath | None, fps: float | None, *, has_detector: bool
+    source: str,
+    frames: "LiveSource | None",
+    boxes: StrPath | None,
+    recording: StrPath | None,
+    fps: float | None,
+    *,
+    has_detector: bool,
 ) -> bool:
     """Whether the frames come with boxes; refuses two sources of boxes, and no recording."""
     from polyplink.detect.recordings import find_recordings
     from polyplink.streaming.sources import STDIN, is_device, without_password
 
-    sends_frames = source == STDIN or is_device(source)
+    sends_frames = frames is not None or source == STDIN or is_device(source)
+    PolyplinkError.unless(
+        frames is None or (recording is None and fps is None),
+        "recording or fps is given beside frames",
+        "leave it out; `frames_from` takes the rate",
+    )
     PolyplinkError.unless(
         boxes is None or not sends_frames,
         f"--boxes is given beside {without_password(source)}",
         "leave it out; it is for the boxes of a recording",
     )
-    brings_boxes = source == STDIN or boxes is not None
+    brings_boxes = boxes is not None or (frames.brings_boxes if frames else source == STDIN)
     PolyplinkError.unless(
         not (brings_boxes and has_detector),
         "both a detector and boxes are given",
@@ -276,6 +319,18 @@ def _claim(out: Path, recording: str | None, *, replace: bool) -> None:
         "name another --out",
     )
     protect_other_counts(out, recording, RUN_PARTS, replace=replace)
+
+
+def _refuse_empty(
+    source: str, counting: "LiveCount", warnings: "list[Message]", errors: list[Exception]
+) -> None:
+    """Refuse a source that had no frame that could be counted, with the reason."""
+    if counting.latencies:  # one for each counted frame
+        return
+    if errors:
+        raise errors[0]
+    reason = "; ".join(map(str, warnings)) or f"{source} has no frame that can be read"
+    raise PolyplinkError(reason, "give a source that is running")
 
 
 @contextmanager

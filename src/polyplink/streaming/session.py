@@ -19,7 +19,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.messages import Message
 from polyplink.detect.first_pass import Floats, look
 from polyplink.detect.folder import OpenedDetector
-from polyplink.streaming.live_count import LIVE, LiveCount, late_messages
+from polyplink.streaming.live_count import LIVE, Event, LiveCount, late_messages
 from polyplink.streaming.sources import Feed, LiveFrame, LiveSource
 
 DetectedFrame = tuple[LiveFrame, Floats]
@@ -34,8 +34,9 @@ def follow(
     *,
     speed: float = 1.0,
     stall: float = 10.0,
+    errors: list[Exception] | None = None,
 ) -> bool:
-    """Count frames until the source ends, stalls or fails, or a signal comes.
+    """Count frames until the source ends, stalls or fails, or a signal or an error comes.
 
     Args:
         source: The procedure.
@@ -43,10 +44,13 @@ def follow(
         counting: The count, which also receives warnings.
         speed: Playback speed of a recording relative to real time; 0 for as fast as possible.
         stall: Seconds without a frame after which the count ends.
+        errors: Errors of the caller's code so far; one that ends the count is added. What the count
+            has is complete, and the caller can raise them when it is written.
 
     Returns:
-        Whether Ctrl-C or SIGTERM ended the count.
+        Whether Ctrl-C, SIGTERM or an error ended the count.
     """
+    errors = [] if errors is None else errors
     feed = Feed(source, speed)
     at_once = 1 if detector is None else detector.at_once
     find = partial(_with_boxes, source=source, detector=detector)
@@ -63,16 +67,21 @@ def follow(
                 if time.monotonic() - last > stall:
                     counting.warn(Message("live.stalled", {"seconds": stall}))
                     break
-                if caught:
+                if caught or errors:
                     break
         except (PolyplinkError, OSError) as error:
             counting.warn(Message("live.ended", {"why": first_line(error)}))
+        except Exception as error:  # of a detector, of frames, or a fault of polyplink
+            errors.append(error)
     feed.stop()
+    if errors:
+        why = f"{type(errors[0]).__name__}: {first_line(errors[0])}"
+        counting.warn(Message("live.ended", {"why": why}))
     for message in late_messages(counting.late, counting.frames):
         counting.warn(message)
     if counting.backwards:
         counting.warn(Message("live.left_out", {"n": counting.backwards}))
-    return bool(caught)
+    return bool(caught or errors)
 
 
 def _in_order(
@@ -163,26 +172,37 @@ def late_before(out: Path, frame: int) -> int:
 
 
 @contextmanager
-def event_log(out: Path, mode: str = "w") -> Iterator[Callable[[Any], None]]:
-    """A function that prints events as JSON lines and writes them to live/events.jsonl.
+def event_log(
+    out: Path,
+    mode: str = "w",
+    on_event: Callable[[Event], object] | None = None,
+    errors: list[Exception] | None = None,
+) -> Iterator[Callable[[Event], None]]:
+    """A function that writes events to live/events.jsonl, and prints them as JSON lines.
 
     Args:
         out: The output folder.
         mode: "w" for a new file, "a" to continue one.
+        on_event: Called with each event, which is not printed then.
+        errors: Gets the error of `on_event`, which is not called again.
     """
+    errors = [] if errors is None else errors
+    tell = on_event or (lambda event: echo(json.dumps(event)))
     (out / LIVE).mkdir(parents=True, exist_ok=True)
     has_reader = True
     with (out / LIVE / "events.jsonl").open(mode, encoding="utf-8") as file:
 
-        def write_event(event: Any) -> None:
+        def write_event(event: Event) -> None:
             nonlocal has_reader
-            line = json.dumps(event)
-            file.write(line + "\n")
+            file.write(json.dumps(event) + "\n")
             file.flush()
             try:
                 if has_reader:
-                    echo(line)
+                    tell(event)
             except BrokenPipeError:  # the reader of stdout ended; the procedure continues
                 has_reader = False
+            except Exception as error:
+                has_reader = False
+                errors.append(error)
 
         yield write_event

@@ -1,5 +1,7 @@
 """Sources of a running procedure: a recording played in real time, a camera, a stream, boxes.
 
+`frames_from` makes a source of a program's own frames, in Python.
+
 Frames are read in a thread. If too many wait, some are dropped and counted, evenly over the time
 that the waiting ones span; a source that is played as fast as possible waits instead.
 
@@ -9,6 +11,7 @@ line per frame. The pictures come from a recording, or each box comes with a cro
 
 import base64
 import binascii
+import math
 import re
 import sys
 import time
@@ -20,6 +23,7 @@ from threading import Condition, Event, Thread
 from typing import IO, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
@@ -29,6 +33,8 @@ from polyplink.detect.recordings import Recording, find_recordings
 from polyplink.tracklets.box_runs import USUAL_FPS
 
 Kind = Literal["recording", "device", "lines"]
+TimedFrame = tuple[float, Pixels] | tuple[float, Pixels, npt.ArrayLike]
+Arrival = tuple[float | None, Any, Floats | None]  # time, a decoder's frame or pixels, boxes
 
 AHEAD = 8  # most frames that wait
 LONGEST_LINE = 16 << 20  # characters
@@ -78,6 +84,7 @@ class LiveSource:
             writer of "lines" waits until they are read.
         warnings: Irregularities of the frames so far; the reader removes them.
         rate_known: Whether `fps` is stated, and not assumed.
+        brings_boxes: Whether the frames come with boxes and need no detector.
     """
 
     name: str
@@ -89,6 +96,77 @@ class LiveSource:
     kind: Kind = "recording"
     warnings: list[str] = field(default_factory=list)
     rate_known: bool = True
+    brings_boxes: bool = False
+
+
+def frames_from(
+    frames: Iterable[TimedFrame],
+    *,
+    name: str,
+    fps: float,
+    width: int,
+    height: int,
+    boxes: bool = False,
+    wait: bool = False,
+) -> LiveSource:
+    """Frames of a program's own, such as those of a capture card, as a source for `live`.
+
+    A thread takes the frames; it waits whenever there is none. The procedure is over when they end.
+
+    Args:
+        frames: For each frame its time in seconds from any moment, its pixels (height, width, 3) in
+            8 bits RGB, which are copied, and with `boxes` its boxes (k, 5): x, y, w, h in pixels
+            and a score from 0 to 1.
+        name: The procedure's name.
+        fps: Frames per second, at least as many as arrive.
+        width: Width of a frame, pixels.
+        height: Height of a frame, pixels.
+        boxes: Whether each frame comes with its boxes, and no detector is called.
+        wait: Whether the frames wait until they are processed, as those of a file can. Otherwise
+            frames are dropped if too many arrive.
+
+    Raises:
+        PolyplinkError: If the rate or the size is out of range, or the name is empty; while the
+            frames are taken, if one of them is none.
+
+    Example:
+        >>> black = np.zeros((48, 64, 3), np.uint8)
+        >>> timed = [(0.0, black), (0.04, black), (0.12, black)]  # the third is missing
+        >>> source = frames_from(timed, name="case7", fps=25, width=64, height=48)
+        >>> [frame.number for frame in source.frames]
+        [0, 1, 3]
+    """
+    facts = {"fps": fps, "width": width, "height": height}
+    for (key, value), most in zip(facts.items(), LARGEST, strict=True):
+        PolyplinkError.unless(0 < value <= most, f"{key} is {value}", f"give up to {most:g}")
+    PolyplinkError.unless(0 < len(name) <= 200, "name is no name", "give 1 to 200 characters")
+    warnings: list[str] = []
+
+    def arrivals() -> Iterator[Arrival]:
+        for count, timed in enumerate(frames):
+            at = f"frame {count} of {name}"
+            PolyplinkError.unless(
+                isinstance(timed, Sequence) and len(timed) == 2 + boxes,
+                f"{at} is no tuple of {2 + boxes}",
+                f"give its time, its pixels{' and its boxes' if boxes else ''}",
+            )
+            pixels = np.array(timed[1])  # a copy: capture cards use their memory again
+            PolyplinkError.unless(
+                pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3,
+                f"{at} is {pixels.dtype} {pixels.shape}",
+                "give uint8 (height, width, 3), RGB",
+            )
+            found = checked(np.asarray(timed[-1]), (width, height)) if boxes else None
+            yield float(timed[0]), pixels, found
+
+    def jumped(seconds: float) -> None:
+        warnings.append(f"the clock of {name} jumped by {seconds:.1f} s")
+
+    numbered = _numbered(arrivals(), fps, math.inf, jumped)
+    kind: Kind = "lines" if wait else "device"
+    return LiveSource(
+        name, fps, width, height, numbered, kind=kind, warnings=warnings, brings_boxes=boxes
+    )
 
 
 def played(recording: Recording) -> LiveSource:
@@ -179,12 +257,13 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
     )
     warnings: list[str] = []
 
-    def pictures() -> Iterator[Any]:
+    def arrivals() -> Iterator[Arrival | None]:
         with container:
             try:
                 for packet in container.demux(stream):
                     try:
-                        yield from packet.decode()
+                        for picture in packet.decode():
+                            yield picture.time, picture, None
                     except av.error.InvalidDataError:
                         yield None
             except (av.error.FFmpegError, OSError) as error:
@@ -196,30 +275,31 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
         warnings.append(f"the clock of {address} jumped by {seconds:.1f} s")
 
     # A longer gap would have been a timeout, so a larger step is a reset of the clock.
-    frames = _numbered(pictures(), rate, patience + RESTART, jumped)
+    frames = _numbered(arrivals(), rate, patience + RESTART, jumped)
     return LiveSource("live", rate, width, height, frames, kind="device", warnings=warnings)
 
 
 def _numbered(
-    pictures: Iterable[Any], rate: float, longest: float, jumped: Callable[[float], None]
+    arrivals: Iterable[Arrival | None], rate: float, longest: float, jumped: Callable[[float], None]
 ) -> Iterator[LiveFrame]:
     """Number frames by the clock of a stream; numbers continue if the clock is reset.
 
     Args:
-        pictures: Decoded frames; None for one that does not decode.
+        arrivals: The frames; None for one that does not decode.
         rate: Frames per second.
         longest: Longest step from one frame to the next that is no reset, seconds.
         jumped: Called with the seconds by which the clock was reset.
     """
     first = last = None
     number = -1
-    for picture in pictures:
-        if picture is None:
+    for arrival in arrivals:
+        if arrival is None:
             if last is not None:  # a stream may begin amid frames that depend on each other
                 number += 1
                 yield LiveFrame(number)
             continue
-        now = picture.time if picture.time is not None else time.monotonic()
+        stamp, picture, boxes = arrival
+        now = time.monotonic() if stamp is None else stamp
         first = now if first is None else first
         if last is not None and not -RESTART <= now - last <= longest:
             jumped(now - last)
@@ -229,7 +309,7 @@ def _numbered(
         # Jitter may round two frames to one number; going back in time stays visible.
         number = max(place, number + 1) if last is None or now > last else place
         last = now
-        yield LiveFrame(number, Picture(picture))
+        yield LiveFrame(number, Picture(picture), boxes)
 
 
 def boxes_from(
@@ -290,6 +370,7 @@ def boxes_from(
         recording,
         kind,
         rate_known="fps" in head or recording is None or recording.fps is not None,
+        brings_boxes=True,
     )
 
 
