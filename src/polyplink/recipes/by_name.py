@@ -24,7 +24,7 @@ from polyplink.recipes.small import SMALL
 from polyplink.recipes.supervised import SUPERVISED
 
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
-    recipe().name: recipe for recipe in (*NTSSL, *EARLIER, *SUPERVISED, *SMALL)
+    recipe.__name__.replace("_", "-"): recipe for recipe in (*NTSSL, *EARLIER, *SUPERVISED, *SMALL)
 }
 
 OTHER_PART = "ta384-"  # prefix of the names of recipes trained on that part

@@ -152,7 +152,6 @@ SMALL = (
     temporally_aware_small,
     intra_inter_small,
 )
-_SMALL = {recipe().name.removesuffix("-small"): recipe() for recipe in SMALL}
 
 
 def small_sibling(recipe: TrainConfig) -> TrainConfig | None:
@@ -164,11 +163,13 @@ def small_sibling(recipe: TrainConfig) -> TrainConfig | None:
     Returns:
         The small recipe, NAME-small; None if the method has none (fine-tuned encoders).
     """
-    if recipe.name in _SMALL:
-        return _SMALL[recipe.name]
+    configs = [make() for make in SMALL]
+    small = {config.name.removesuffix("-small"): config for config in configs}
+    if recipe.name in small:
+        return small[recipe.name]
     words = recipe.name.split("-")
     starts = ["-".join(words[:end]) for end in range(len(words) - 1, 0, -1)]
-    base = next((_SMALL[start] for start in starts if start in _SMALL), None)
+    base = next((small[start] for start in starts if start in small), None)
     if base is None:
         return None
     name = f"{recipe.name}-small"
