@@ -24,7 +24,7 @@ from polyplink.encoders.build import load_encoder
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
-from polyplink.encoders.weights import save_weights
+from polyplink.encoders.weights import read_record, save_weights
 from polyplink.pipeline.count_data import _count_table
 from polyplink.report.contents import build_report
 from polyplink.tracklets.prepare import lost_boxes
@@ -134,6 +134,8 @@ def test_the_report_shows_a_history_without_a_curriculum(
     (tmp_path / "run" / "history.csv").write_text("epoch,loss,loss_labels\n0,2.5,1\n1,2,1\n")
     result = count(tmp_path / "run", sample_run.data, out=tmp_path / "c", part="eval", device="cpu")
     assert result.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
+    record = read_record(tmp_path / "run" / "weights.safetensors")
+    assert result.value.page.best_epoch == int(record.origin["epoch"])
 
 
 def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: SampleRun) -> None:

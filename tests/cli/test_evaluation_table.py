@@ -1,9 +1,12 @@
 """The table of an evaluation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from polyplink.associate.grid_search import Grid
+from polyplink.evaluate.choosing import Rule
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.metric import TASKS, ideal_of
 from polyplink.report.evaluation_table import by_procedure, comparison, notes
@@ -75,3 +78,11 @@ def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
     for expected in ("2 of unknown polyp left out", "4 procedures", "Tracking, threshold:"):
         assert expected in text
     assert f"True polyps per colonoscopy (with a tracklet): {clinic.ppc:.2f}" in text
+    rules: tuple[Rule, ...] = ("one_polyp_each", "nearest", "no_false_positive", "nearest")
+    for fold, rule in zip(first.counting["threshold"].folds, rules, strict=True):
+        fold["choice"] = replace(fold["choice"], rule=rule)
+    text = " ".join(notes(evaluation, settings))
+    assert (
+        "ours, threshold: in 2 of 4 folds no setting near FPR 0.05 could be chosen "
+        "(no_false_positive, one_polyp_each)." in text
+    )

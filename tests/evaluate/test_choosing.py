@@ -139,6 +139,7 @@ def test_procedures_of_one_polyp_have_a_rule_of_their_own() -> None:
     single = count_procedure([[0, 1], [0, 0]], ["a", "a"], "one")
     choice = choose([single, single])
     assert (choice.row, choice.rule, choice.fpr) == (1, "one_polyp_each", None)
+    assert choose([single, single], purpose="link") == choice
     double = count_procedure([[0, 1], [0, 0]], ["a", "b"], "two")
     folds = counting_figures([double, single, single], SETTINGS).folds
     assert [fold["choice"].rule for fold in folds] == ["one_polyp_each", "nearest", "nearest"]

@@ -210,6 +210,14 @@ def test_empty_sections_say_that_they_are_empty() -> None:
     assert text.count('class="plot"') == 1  # one of three curves has values
 
 
+def test_the_epoch_of_the_weights_is_named_and_marked_in_every_curve() -> None:
+    marked, plain = (render(replace(report(), best_epoch=epoch)) for epoch in (2, None))
+    sentence = "Dotted vertical line: epoch 2, of which the weights were kept."
+    assert sentence in ParsedPage(marked).words
+    assert "Dotted vertical line" not in ParsedPage(plain).words
+    assert marked.count("stroke-dasharray") == plain.count("stroke-dasharray") + 3
+
+
 @given(procedures())
 @settings(max_examples=8)
 def test_random_procedures_give_balanced_pages(case: Procedure) -> None:

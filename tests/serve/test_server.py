@@ -23,6 +23,7 @@ from polyplink.report.polyps import HUES
 from polyplink.serve import guard, server
 from polyplink.serve.desk import Desk
 from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiated
+from polyplink.serve.handoff import FOLDER
 from polyplink.serve.server import build_app, serve
 from polyplink.streaming import live_page
 
@@ -272,11 +273,21 @@ def test_routes_of_the_page_return_data_and_pictures(client: TestClient) -> None
         assert picture.content.startswith(b"\xff\xd8")
 
 
-def test_files_of_a_hand_off_are_served_by_name(client: TestClient) -> None:
+def test_files_of_a_hand_off_are_served_by_name(client: TestClient, desk: Desk) -> None:
     assert client.get("/api/hand-off/polyps.csv").status_code == 404  # nothing written yet
     listed_files = client.post("/api/hand-off", json={}).json()["files"]
     for file in listed_files:
         assert len(client.get(f"/api/hand-off/{file['name']}").content) == file["bytes"]
+    locked = desk.out / FOLDER / "~$polyps.xlsx"  # of a spreadsheet program, while it has the file
+    for is_open in (True, False):
+        if is_open:
+            locked.write_bytes(b"user")
+        else:
+            locked.unlink()
+        names = {file["name"] for file in client.post("/api/hand-off", json={}).json()["files"]}
+        assert names == {file["name"] for file in listed_files} | (
+            {locked.name} if is_open else set()
+        )
     table = client.get("/api/hand-off/polyps.csv")
     assert table.headers["content-disposition"].startswith("attachment")
     report = client.get("/api/hand-off/report.html").headers
