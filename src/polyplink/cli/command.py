@@ -414,7 +414,7 @@ def video_hint(values: Iterable[object]) -> str:
         >>> video_hint(["case7.mp4"])
         '; a video is counted by `polyplink run case7.mp4`'
     """
-    from polyplink.data.files.video import is_video
+    from polyplink.data.files.folders import is_video
 
     videos = [name for name in map(str, values) if is_video(name)]
     return f"; a video is counted by `polyplink run {shlex.quote(videos[0])}`" if videos else ""

@@ -213,7 +213,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
         boxes: Format of the boxes.
         alone: Whether no other option of boxes is set.
     """
-    from polyplink.data.files.video import is_video
+    from polyplink.data.files.folders import is_video
 
     form = FORMS.get(source.suffix.lower())
     typed = shlex.quote(str(source))

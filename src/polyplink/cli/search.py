@@ -82,7 +82,7 @@ def search(
     views = Index(Path(index))
     of_file = Path(query).is_file()
     query_row, vector = (None, None) if of_file else views.find(query)
-    from polyplink.data.files.video import is_video
+    from polyplink.data.files.folders import is_video
 
     of_picture = of_file and not is_video(query)
     unread = {
@@ -218,8 +218,9 @@ def _pictured(
     """
     import numpy as np
 
+    from polyplink.data.files.folders import is_video
     from polyplink.data.files.images import resize
-    from polyplink.data.files.video import is_video, open_video
+    from polyplink.data.files.video import open_video
     from polyplink.serve.pictures import parse_mask
     from polyplink.tracklets.crops import read_image
     from polyplink.tracklets.prepare import crop_around

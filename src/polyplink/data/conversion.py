@@ -11,7 +11,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
-from polyplink.data.files.video import is_video
+from polyplink.data.files.folders import is_video
 from polyplink.data.formats.format import Format
 from polyplink.data.formats.frame_names import PARTS
 from polyplink.data.tables import DataSet

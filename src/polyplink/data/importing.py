@@ -16,9 +16,8 @@ from polyplink.core.parts import FORMATS
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
-from polyplink.data.files.folders import without_garbage_collection
+from polyplink.data.files.folders import is_video, without_garbage_collection
 from polyplink.data.files.limits import limits_lifted
-from polyplink.data.files.video import is_video
 from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin
 from polyplink.data.returned import write_places
 from polyplink.data.tables import DataSet, Imported, change_data, is_data_folder, write_data

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, images_in
+from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, images_in, videos_in
 from polyplink.data.files.images import Picture
-from polyplink.data.files.video import NOTICEABLE, frame_name, open_video, videos_in
+from polyplink.data.files.video import NOTICEABLE, frame_name, open_video
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.crops import VIDEO_AHEAD, decoded_image, prefetch, read_picture
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.folders import is_video
 from polyplink.data.files.images import Picture
-from polyplink.data.files.video import Video, frame_name, is_video, open_video, split_frame_name
+from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
 from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, write_video
 from tests.mutations import flip_many
 

@@ -1,4 +1,4 @@
-"""Folders of plain files: list each folder once instead of checking every file; read many files."""
+"""Folders of files: names and their order, each folder listed once; reading many small files."""
 
 import gc
 import os
@@ -14,15 +14,14 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.workers import worker_pool
-from polyplink.data.files.values import check_utf8
-from polyplink.data.files.video import SUFFIXES, natural_order
 
 Source = TypeVar("Source")
 Read = TypeVar("Read")
 
+VIDEO_ENDINGS = (".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts")
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
 _NEXT = {  # hints for a file that was given instead of a folder, by its ending
-    **dict.fromkeys(SUFFIXES, "count the polyps of a video with `polyplink run {path}`"),
+    **dict.fromkeys(VIDEO_ENDINGS, "count the polyps of a video with `polyplink run {path}`"),
     ".json": "boxes in COCO format become a data folder with `polyplink import coco {path} DATA`",
     ".csv": "boxes in a table become a data folder with `polyplink import csv {path} DATA`",
     ".safetensors": "weights come before the data folder: polyplink COMMAND WEIGHTS DATA",
@@ -80,6 +79,22 @@ def read_small(path: str, limit: int | None = None) -> bytes:
     return data
 
 
+def check_utf8(name: str, folder: object) -> str:
+    """Return a file's name if it is UTF-8; a table cannot hold any other."""
+    PolyplinkError.unless(
+        name.isascii() or not re.search(r"[\ud800-\udfff]", name),
+        f"the name of {name} in {folder} is not UTF-8",
+        "rename it",
+    )
+    return name
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """A sorting key by the numbers in names: frame2 comes before frame10."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
 def files_in(folder: Path, ending: str = "") -> list[Path]:
     """The entries of a folder with an ending, sorted by name, without hidden ones.
 
@@ -105,6 +120,26 @@ def images_in(folder: Path) -> tuple[str, ...]:
     """
     names = (p.name for p in files_in(folder) if p.suffix.lower() in IMAGE_ENDINGS)
     return tuple(sorted(names, key=natural_order))
+
+
+def is_video(name: str) -> bool:
+    """Whether a file name has the ending of a video."""
+    return name.lower().endswith(VIDEO_ENDINGS)
+
+
+def videos_in(folder: Path) -> list[Path]:
+    """The videos of a folder, without hidden files, in natural order of their names.
+
+    A folder that is missing or cannot be read has no videos.
+
+    Raises:
+        PolyplinkError: If a name is not UTF-8.
+    """
+    if not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
+        return []
+    paths = (path for path in folder.iterdir() if is_video(path.name) and path.name[0] != ".")
+    paths = (folder / check_utf8(path.name, folder) for path in paths)
+    return sorted((path for path in paths if path.is_file()), key=lambda p: natural_order(p.name))
 
 
 def _names(folder: str) -> list[str]:

@@ -16,11 +16,11 @@ from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
 from polyplink.data.files.folders import (
     IMAGE_ENDINGS,
     check_is_folder,
+    check_utf8,
     raise_unreadable,
     read_small,
 )
 from polyplink.data.files.images import image_size
-from polyplink.data.files.values import check_utf8
 
 Parsed = TypeVar("Parsed")
 

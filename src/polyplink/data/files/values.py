@@ -1,10 +1,8 @@
-"""Checks of numbers and names, for all sources."""
+"""Checks of numbers, for all sources."""
 
 import re
 
 import polars as pl
-
-from polyplink.core.errors import PolyplinkError
 
 LARGEST = 2**31 - 1  # of any count, size or frame number: the tables hold 32-bit numbers
 _EXACT = 2**53  # up to here a Float64 holds every whole number
@@ -31,13 +29,3 @@ def track_name(column: str) -> pl.Expr:
     """
     value = pl.when(pl.col(column).is_between(0, _EXACT)).then(column)
     return value.cast(pl.Int64, strict=False).cast(pl.String)
-
-
-def check_utf8(name: str, folder: object) -> str:
-    """Return a file's name if it is UTF-8; a table cannot hold any other."""
-    PolyplinkError.unless(
-        name.isascii() or not re.search(r"[\ud800-\udfff]", name),
-        f"the name of {name} in {folder} is not UTF-8",
-        "rename it",
-    )
-    return name

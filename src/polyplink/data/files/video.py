@@ -7,7 +7,6 @@ times (pts). After damage a decoder shows wrong pictures without an error, so no
 until the next key frame.
 """
 
-import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -20,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.files.folders import VIDEO_ENDINGS, is_video
 from polyplink.data.files.images import Picture
-from polyplink.data.files.values import check_utf8
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
 
 Times = npt.NDArray[np.int64]
 
-SUFFIXES = (".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts")
-
-_FRAME = re.compile(rf"(.+(?:{'|'.join(map(re.escape, SUFFIXES))}))#(\d+)", re.IGNORECASE)
+_FRAME = re.compile(rf"(.+(?:{'|'.join(map(re.escape, VIDEO_ENDINGS))}))#(\d+)", re.IGNORECASE)
 _WORTH_SEEKING = 16  # frames; decoding fewer is faster than seeking
 _UNSURE = 16  # frames with uncertain numbers after a lost one, if frames are only counted
 NOTICEABLE = 0.5  # seconds by which times may drift unmentioned: they are shown in whole seconds
@@ -52,32 +49,6 @@ def split_frame_name(image: str) -> tuple[str, int] | None:
     """The video and the frame number in the name of a video's frame; None for other names."""
     match = _FRAME.fullmatch(image)
     return (match.group(1), int(match.group(2))) if match else None
-
-
-def is_video(name: str) -> bool:
-    """Whether a file name has the ending of a video."""
-    return name.lower().endswith(SUFFIXES)
-
-
-def natural_order(name: str) -> list[tuple[int, str]]:
-    """A sorting key by the numbers in names: frame2 comes before frame10."""
-    parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-def videos_in(folder: Path) -> list[Path]:
-    """The videos of a folder, without hidden files, in natural order of their names.
-
-    A folder that is missing or cannot be read has no videos.
-
-    Raises:
-        PolyplinkError: If a name is not UTF-8.
-    """
-    if not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
-        return []
-    paths = (path for path in folder.iterdir() if is_video(path.name) and path.name[0] != ".")
-    paths = (folder / check_utf8(path.name, folder) for path in paths)
-    return sorted((path for path in paths if path.is_file()), key=lambda p: natural_order(p.name))
 
 
 @dataclass(frozen=True)
@@ -245,7 +216,7 @@ class Video:
 
 def _not_a_video(path: Path) -> tuple[str, str]:
     """Message and hint for a file that is not a video."""
-    endings = ", ".join(SUFFIXES[:4])
+    endings = ", ".join(VIDEO_ENDINGS[:4])
     return (
         f"{path} is not a video",
         f"give a video ({endings}, ...), or a folder of videos or images",

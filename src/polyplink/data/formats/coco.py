@@ -20,8 +20,7 @@ from polyplink.core.artefacts import parse_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import OUTSIDE, file_name
 from polyplink.data.faults import Faults, Rule, apply_rules, leave_out
-from polyplink.data.files.folders import files_in, without_garbage_collection
-from polyplink.data.files.video import SUFFIXES
+from polyplink.data.files.folders import VIDEO_ENDINGS, files_in, without_garbage_collection
 from polyplink.data.formats.assemble import (
     BoxImport,
     ReadOptions,
@@ -61,7 +60,7 @@ _NUMBERS = {name for name, column in PROCEDURES.items() if column.dtype.is_numer
 _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities name a video.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
-_VIDEO_FILE = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in SUFFIXES)})(?:#([0-9]{{1,10}}))?$"
+_VIDEO_FILE = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in VIDEO_ENDINGS)})(?:#([0-9]{{1,10}}))?$"
 RESULTS = "`polyplink import coco ANNOTATIONS DATA --boxes RESULTS`"
 NO_COCO = (
     "JSON file without the lists `images` and `annotations`, not read; results of a detector are, "

@@ -7,7 +7,8 @@ import polars as pl
 
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.video import NOTICEABLE, open_video, videos_in
+from polyplink.data.files.folders import videos_in
+from polyplink.data.files.video import NOTICEABLE, open_video
 
 SCHEMA = {
     "procedure_id": pl.String,

@@ -18,9 +18,9 @@ from typing import Literal, Unpack, get_args
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
+from polyplink.data.files.folders import is_video
 from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.files.values import whole_number
-from polyplink.data.files.video import is_video
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import Edges, FrameSource, Place, Release

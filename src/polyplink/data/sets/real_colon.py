@@ -25,9 +25,15 @@ from polyplink.core.text import csv_cell, file_name, xml_text
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import INSIDE, read_members
-from polyplink.data.files.folders import check_is_folder, files_in, read_each, read_small
+from polyplink.data.files.folders import (
+    check_is_folder,
+    check_utf8,
+    files_in,
+    read_each,
+    read_small,
+)
 from polyplink.data.files.trees import decode_text
-from polyplink.data.files.values import LARGEST, check_utf8, whole_number
+from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.format import RELEASED, Format, ImportOptions
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets import layout
