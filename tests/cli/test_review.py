@@ -1,11 +1,14 @@
 """The verbs review, hand-off and learn-from."""
 
+import asyncio
 import json
 import re
 import shutil
 import subprocess
 import sys
 import urllib.request
+import webbrowser
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink import hand_off_review, learn_from
+from polyplink import Result, hand_off_review, learn_from, review
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.cli.count import count
 from polyplink.core.artefacts import to_plain
@@ -54,20 +57,43 @@ def finish_review(count_folder: Path, data: Path) -> Desk:
     return desk
 
 
+def served_procedures(address: str) -> int:
+    """The number of procedures that a served review has."""
+    token = address.partition("token=")[2]
+    request = urllib.request.Request(
+        address.partition("?")[0] + "api/overview", headers={"X-Polyplink-Token": token}
+    )
+    with urllib.request.urlopen(request) as answer:
+        return len(json.load(answer)["procedures"])
+
+
 def test_the_page_is_served_until_the_process_ends(count_folder: Path) -> None:
     command = [sys.executable, "-m", "polyplink", "review", str(count_folder), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = re.search(r"http://127.0.0.1:\d+/\?token=\S+", process.stdout.readline())
         assert address is not None
-        token = address[0].partition("token=")[2]
-        request = urllib.request.Request(
-            address[0].partition("?")[0] + "api/overview", headers={"X-Polyplink-Token": token}
-        )
-        with urllib.request.urlopen(request) as answer:
-            assert len(json.load(answer)["procedures"]) == 5
+        assert served_procedures(address[0]) == 5
         process.terminate()
         process.wait(20)
+
+
+def test_a_notebook_serves_the_page_until_it_is_interrupted(
+    count_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+
+    def browse(address: str) -> None:
+        opened.append(served_procedures(address))
+        raise KeyboardInterrupt
+
+    async def cell() -> Result[Path]:
+        return review(count_folder)
+
+    monkeypatch.setattr(webbrowser, "open", browse)
+    with closing(asyncio.new_event_loop()) as loop:  # runs while the cell runs, in the same thread
+        assert loop.run_until_complete(cell()).json["corrections"] == 0
+    assert opened == [5]
 
 
 def test_a_review_of_views_that_no_longer_exist_is_not_used(

@@ -13,11 +13,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+# tqdm, which timm imports, warns in notebooks without ipywidgets; no bar needs them.
+warnings.filterwarnings("ignore", "IProgress not found")
 
 
 class _Lazy(ModuleType):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -17,9 +16,6 @@ from typing import Any, Literal
 from polyplink.core.errors import PolyplinkError, extras_installed
 from polyplink.core.lazy_torch import heal_torchvision, torch
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, Triple
-
-# tqdm, which these libraries import, warns in notebooks without ipywidgets; no bar needs them.
-warnings.filterwarnings("ignore", "IProgress not found")
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

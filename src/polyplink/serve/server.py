@@ -125,10 +125,10 @@ def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:
     Raises:
         PolyplinkError: If the port is taken.
     """
-    server, listening, address = local_server(partial(build_app, desk), port)
-    ready(address)
-    with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
-        server.run(sockets=[listening])
+    # In a thread: a notebook's event loop, which runs already in this one, cannot run uvicorn's.
+    with serving(desk, port=port) as address, suppress(KeyboardInterrupt):
+        ready(address)
+        threading.Event().wait()
 
 
 @contextmanager
