@@ -103,7 +103,10 @@ int main(int count, char** given) {
   if (count < 4) stop("usage: embed FOLDER CROPS LENGTH...");
   const std::string folder = given[1];
   std::vector<int64_t> lengths;
-  for (int i = 3; i < count; ++i) lengths.push_back(std::atoll(given[i]));
+  for (int i = 3; i < count; ++i) {
+    lengths.push_back(std::atoll(given[i]));
+    if (lengths.back() < 1) stop(std::string("LENGTH ") + given[i] + " is not 1 or more");
+  }
   const int64_t n = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
 
   OrtEnv* env = nullptr;
@@ -113,7 +116,7 @@ int main(int count, char** given) {
     const int64_t side = frames.side(), bytes = side * side * 3;
     std::ifstream file(given[2], std::ios::binary);
     std::vector<uint8_t> crops{std::istreambuf_iterator<char>(file), {}};
-    if (n < 1 || static_cast<int64_t>(crops.size()) != n * bytes)
+    if (static_cast<int64_t>(crops.size()) != n * bytes)
       stop("CROPS has " + std::to_string(crops.size()) + " bytes, not " + std::to_string(n) +
            " crops of " + std::to_string(bytes));
 

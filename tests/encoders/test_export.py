@@ -213,6 +213,14 @@ def test_exports_of_equal_graphs_have_a_key_for_each_precision(
         assert load_named(for_bf16).key == f"{wide.key}-bf16"
 
 
+def test_lengths_that_do_not_divide_the_features_are_refused(exported: Path) -> None:
+    encoder = ExportedEncoder(str(exported))
+    features = encoder.frames(CROPS)
+    for lengths in ([len(CROPS) - 1], [len(CROPS) + 1, -1], []):
+        with pytest.raises(PolyplinkError, match=f"do not divide {len(CROPS)} features"):
+            encoder.tracklets(features, lengths)
+
+
 def test_missing_changed_and_old_files_are_refused(exported: Path, tmp_path: Path) -> None:
     old = tmp_path / "encoder.onnx"
     old.write_bytes(b"a single file, as in earlier versions")

@@ -224,8 +224,11 @@ class ExportedEncoder:
             not support the precision.
     """
 
-    def __init__(self, path: Path, compute: str | None = None, threads: int | None = None) -> None:
-        folder = path if path.is_dir() else path.parent
+    def __init__(
+        self, path: str | Path, compute: str | None = None, threads: int | None = None
+    ) -> None:
+        path = Path(path)
+        folder = path.parent if path.suffix == ".onnx" else path
         self.record = read_record(folder / FRAMES)
         config = read_config(folder)
         for name in (FRAMES, TRACKLETS):
@@ -261,6 +264,12 @@ class ExportedEncoder:
 
     def tracklets(self, features: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         """Packed features (n, f) of tracklets of some lengths to vectors float32 (b, d)."""
+        PolyplinkError.unless(
+            len(lengths) > 0 and min(lengths) > 0 and sum(lengths) == len(features),
+            f"the lengths of {len(lengths)} tracklets, {sum(lengths)} together, do not divide "
+            f"{len(features)} features",
+            "give the number of features of each tracklet, from 1",
+        )
         # One at a time: attention in the graph covers all tokens of its input.
         parts = np.split(features, np.cumsum(lengths)[:-1])
         pieces = (
