@@ -9,6 +9,7 @@ from types import UnionType
 from typing import (
     Annotated,
     Any,
+    ForwardRef,
     Literal,
     ParamSpec,
     TypeVar,
@@ -63,12 +64,7 @@ def as_function(verb: Callable[P, R]) -> Callable[P, R]:
         or False, or the reverse.
     """
     declared = list(parameters_of(verb))
-    plain = [
-        parameter.replace(annotation=get_args(parameter.annotation)[0])
-        if get_origin(parameter.annotation) is Annotated
-        else parameter
-        for parameter in declared
-    ]
+    plain = [parameter.replace(annotation=_plain(parameter.annotation)) for parameter in declared]
     signature = inspect.signature(verb).replace(parameters=plain)
     annotations = {parameter.name: parameter.annotation for parameter in declared}
 
@@ -84,6 +80,17 @@ def as_function(verb: Callable[P, R]) -> Callable[P, R]:
 
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
+
+
+def _plain(annotation: Any) -> Any:
+    """An annotation for the command line as Python callers read it.
+
+    Example:
+        >>> _plain(Annotated["str | Recipe", "help"]), _plain(Annotated[int, "help"]), _plain(bool)
+        ('str | Recipe', <class 'int'>, <class 'bool'>)
+    """
+    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
 
 
 def _checked(name: str, value: Any, annotation: Any) -> Any:
