@@ -234,6 +234,8 @@ def test_models_that_are_not_detectors_are_refused(
 def test_files_other_than_onnx_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"no detector file .*none\.onnx; check the"):
         OnnxDetector(tmp_path / "none.onnx")
+    with pytest.raises(PolyplinkError, match="sim:good changes annotated boxes, and none are"):
+        OnnxDetector(Path("sim:good"))
     (tmp_path / "best.pt").write_bytes(b"pickled?")
     with pytest.raises(PolyplinkError, match=r"yolo export model=best\.pt format=onnx.*best\.onnx"):
         OnnxDetector(tmp_path / "best.pt")

@@ -289,6 +289,12 @@ def check_is_detector(path: Path) -> None:
     Raises:
         PolyplinkError: If it is neither.
     """
+    plugin, colon, _ = str(path).partition(":")
+    PolyplinkError.unless(
+        not (colon and plugin in DETECTORS.names()) or path.is_file(),
+        f"the detector {path} changes annotated boxes, and none are given",
+        "give a data folder that `polyplink import` wrote to `run`, or --detector FILE.onnx",
+    )
     if not is_shipped(path, "detector") and not path.is_file():
         names = [*shipped_names("detector"), *(f"{name}:PRESET" for name in DETECTORS.names())]
         raise PolyplinkError(
