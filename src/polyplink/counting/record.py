@@ -1,4 +1,4 @@
-"""Build the record of a count from the linked procedures of a part, with the models behind it."""
+"""The record of a count, its warnings and its views, from the linked procedures of a part."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,18 +12,27 @@ import polars as pl
 from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.messages import Message
+from polyplink.core.text import relative_path
 from polyplink.counting.link import (
     Linked,
     LinkedPart,
     alike_messages,
     alike_together,
+    coverage_of,
+    known_counts,
     link_messages,
 )
-from polyplink.counting.result import CountedPolyp, CountedProcedure, CountedTracklet, DoubtfulLink
+from polyplink.counting.result import (
+    Count,
+    CountedPolyp,
+    CountedProcedure,
+    CountedTracklet,
+    DoubtfulLink,
+)
 from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
-from polyplink.encoders.weights import WeightsRecord, made_with
+from polyplink.encoders.weights import WeightsRecord, made_with, weights_path
 from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.prepare import Prepared, lost_boxes
@@ -44,12 +53,70 @@ VIEWS = (
 )
 
 
-def plain_point(point: OperatingPoint) -> dict[str, Any]:
-    """The operating point for count.json, without the vector coefficients of false alarms."""
-    plain: dict[str, Any] = to_plain(point)
-    if plain["alarms"] is not None:
-        del plain["alarms"]["vector"]
-    return plain
+def record_count(
+    part: LinkedPart,
+    boxes: pl.DataFrame,
+    weights: Path,
+    out: Path,
+    *,
+    truth: Path | None,
+    purpose: str,
+    warnings: Sequence[str | Message],
+) -> tuple[Count, list[Message]]:
+    """The record of a count, and notes for its report.
+
+    Args:
+        part: The counted part.
+        boxes: The linked boxes, from `link.linked_boxes`.
+        weights: The weights, as named by the user.
+        out: The folder of the count.
+        truth: Data folder with annotated boxes of the same procedures, to compare with.
+        purpose: The purpose for which the price of a polyp was chosen.
+        warnings: Warnings of earlier stages.
+    """
+    encoded, prepared, encoder = part.encoded, part.encoded.prepared, part.encoded.first
+    assert encoder.record is not None
+    file = weights_path(weights)
+    used = used_models(file, encoder.name, encoder.record, encoded.folder)
+    lost = lost_boxes(prepared)
+    part_messages, notes = count_messages(part, lost)
+    messages = [
+        *part.cover.warnings(part.point),
+        *shipped_messages(used, part.point),
+        *map(Message.of, warnings),
+        *part_messages,
+    ]
+    against_truth = None
+    if truth is not None:
+        from polyplink.counting.labels import compare_with_truth  # noqa: PLC0415 - for this alone
+
+        against_truth = compare_with_truth(truth, boxes, prepared)
+    procedures = counted_procedures(part)
+    if part.cover.has_intervals and not all(procedure.polyps for procedure in procedures):
+        notes.append(Message("notes.zero"))
+    point = to_plain(part.point)
+    if point["alarms"] is not None:
+        del point["alarms"]["vector"]  # coefficients, as many as a vector has numbers
+    count = Count(
+        weights=encoder.key,
+        crops=prepared.key,
+        tracklets=prepared.settings,
+        operating_point=point,
+        procedures=tuple(procedures),
+        cover=part.cover,
+        messages=tuple(messages),
+        warnings=tuple(map(str, messages)),
+        weights_file=relative_path(file.resolve(), out.resolve()),
+        data=relative_path(encoded.folder.resolve(), out.resolve()),
+        purpose=purpose if part.point.prices else None,
+        lost_boxes=lost,
+        polyps=sum(procedure.polyps for procedure in procedures),
+        false_alarms=part.screened.alarms.height,
+        against_truth=against_truth,
+        models=tuple(to_plain(used)),
+        coverage=coverage_of(part.linked, known_counts(prepared, truth)),
+    )
+    return count, [*notes, Message("notes.models", {"models": [model.message for model in used]})]
 
 
 def count_messages(

@@ -18,30 +18,14 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from polyplink.core.artefacts import RunRecord, read_run, to_plain, write_json, write_text
+from polyplink.core.artefacts import RunRecord, read_run, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
-from polyplink.core.text import readable_path, relative_path
+from polyplink.core.text import readable_path
 from polyplink.counting.corrections import LOG, read_corrections, review_messages
-from polyplink.counting.link import (
-    LinkedPart,
-    coverage_of,
-    known_counts,
-    link_part,
-    linked_boxes,
-    tracks_of_boxes,
-)
-from polyplink.counting.record import (
-    ASSIGNMENT,
-    VIEWS,
-    count_messages,
-    counted_procedures,
-    plain_point,
-    shipped_messages,
-    used_models,
-    views_table,
-)
+from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
+from polyplink.counting.record import ASSIGNMENT, VIEWS, record_count, views_table
 from polyplink.counting.result import Count
 from polyplink.data.origin import read_origin
 from polyplink.data.returned import return_boxes
@@ -49,12 +33,10 @@ from polyplink.data.tables import DataSet, csv_text, write_table
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.encoders.vectors import write_embeddings
-from polyplink.encoders.weights import weights_path
 from polyplink.report.contents import Report, build_report
 from polyplink.report.formats import Texts, figure_text, number
 from polyplink.report.page import render_fragment, write_report
 from polyplink.tracklets.box_runs import BOX, one_box_a_frame
-from polyplink.tracklets.prepare import lost_boxes
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
 SOURCE = "source"  # key in the settings of run.json: the recording or data that was counted
@@ -271,7 +253,7 @@ def count_data(
 
     # The count, and its report.
     boxes = linked_boxes(prepared, linked.linked)
-    count, notes = _recorded(
+    count, notes = record_count(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )
     hand_off = _COMMAND_LINE(["polyplink", "hand-off", str(out)])
@@ -320,59 +302,6 @@ def count_data(
         *map(str, kept),
     ]
     return Result(counted, counted.summary, printed, [*map(str, outdated), *count.warnings])
-
-
-def _recorded(
-    part: LinkedPart,
-    boxes: pl.DataFrame,
-    weights: Path,
-    out: Path,
-    *,
-    truth: Path | None,
-    purpose: str,
-    warnings: Sequence[str | Message],
-) -> tuple[Count, list[Message]]:
-    """The record of a count, and notes for its report."""
-    encoded, prepared, encoder = part.encoded, part.encoded.prepared, part.encoded.first
-    assert encoder.record is not None
-    file = weights_path(weights)
-    used = used_models(file, encoder.name, encoder.record, encoded.folder)
-    lost = lost_boxes(prepared)
-    part_messages, notes = count_messages(part, lost)
-    messages = [
-        *part.cover.warnings(part.point),
-        *shipped_messages(used, part.point),
-        *map(Message.of, warnings),
-        *part_messages,
-    ]
-    against_truth = None
-    if truth is not None:
-        from polyplink.counting.labels import compare_with_truth  # noqa: PLC0415 - for this alone
-
-        against_truth = compare_with_truth(truth, boxes, prepared)
-    procedures = counted_procedures(part)
-    if part.cover.has_intervals and not all(procedure.polyps for procedure in procedures):
-        notes.append(Message("notes.zero"))
-    count = Count(
-        weights=encoder.key,
-        crops=prepared.key,
-        tracklets=prepared.settings,
-        operating_point=plain_point(part.point),
-        procedures=tuple(procedures),
-        cover=part.cover,
-        messages=tuple(messages),
-        warnings=tuple(map(str, messages)),
-        weights_file=relative_path(file.resolve(), out.resolve()),
-        data=relative_path(encoded.folder.resolve(), out.resolve()),
-        purpose=purpose if part.point.prices else None,
-        lost_boxes=lost,
-        polyps=sum(procedure.polyps for procedure in procedures),
-        false_alarms=part.screened.alarms.height,
-        against_truth=against_truth,
-        models=tuple(to_plain(used)),
-        coverage=coverage_of(part.linked, known_counts(prepared, truth)),
-    )
-    return count, [*notes, Message("notes.models", {"models": [model.message for model in used]})]
 
 
 def _count_table(report: Report) -> Table:
