@@ -33,13 +33,15 @@ from tests.samples import write_procedures
 def tracklets(name: str, polyps: list[str | None]) -> ProcedureTracklets:
     """Tracklets with high similarity within a polyp."""
     n = len(polyps)
-    table = pl.DataFrame({"polyp_id": polyps}, schema={"polyp_id": pl.String})
+    table = pl.DataFrame({"polyp_id": polyps}, schema={"polyp_id": pl.String}).with_columns(
+        position=np.linspace(0, 1, n)
+    )
     codes = {polyp: code for code, polyp in enumerate(dict.fromkeys(polyps))}
     vectors = np.eye(len(codes) + 1)[[codes[polyp] for polyp in polyps]]
     vectors += np.random.default_rng(n).normal(scale=0.3, size=vectors.shape)
     start = 3.0 * np.arange(n, dtype=np.float64)
     views = Views(vectors, start, np.asarray(start + 1.0, np.float64))
-    return ProcedureTracklets(name, table, np.linspace(0, 1, n), views)
+    return ProcedureTracklets(name, table, views)
 
 
 def link(procedure: ProcedureTracklets, point: OperatingPoint) -> Identities:

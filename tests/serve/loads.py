@@ -63,8 +63,7 @@ def write_counted(root: Path, tracklets: Sequence[int] = TRACKLETS) -> Path:
             tracklets_of[column].to_numpy() / 25 for column in ("first_frame", "last_frame")
         )
         views = Views(vectors[in_procedure.to_numpy()], first, last)
-        positions = tracklets_of["position"].to_numpy()
-        labelled.append(ProcedureTracklets(name, tracklets_of, positions, views))
+        labelled.append(ProcedureTracklets(name, tracklets_of, views))
     summary: dict[str, Any] = {
         "data": "../data",
         "weights": "made",

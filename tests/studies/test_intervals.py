@@ -56,12 +56,8 @@ def procedures(folder: Path, seed: int) -> list[ProcedureTracklets]:
         vectors += rng.normal(scale=NOISE, size=vectors.shape)
         moments = seconds(tracklets_of_procedure, data.procedures)
         start = moments[:, 0] - moments.min()
-        positions = start / max(start.max(), 1.0)
-        with_vectors.append(
-            ProcedureTracklets(
-                str(name), tracklets_of_procedure, positions, Views(vectors, *moments.T)
-            )
-        )
+        table = tracklets_of_procedure.with_columns(position=start / max(start.max(), 1.0))
+        with_vectors.append(ProcedureTracklets(str(name), table, Views(vectors, *moments.T)))
     return with_vectors
 
 

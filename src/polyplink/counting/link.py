@@ -36,14 +36,17 @@ class ProcedureTracklets:
     Attributes:
         procedure_id: Id of the procedure.
         table: Its n rows of the tracklets table.
-        positions: First frames relative to the procedure's annotated span (n,), in [0, 1].
         views: Vectors and times of the tracklets, for learned links.
     """
 
     procedure_id: str
     table: pl.DataFrame
-    positions: np.ndarray
     views: Views
+
+    @property
+    def positions(self) -> np.ndarray:
+        """First frames relative to the procedure's annotated span (n,), in [0, 1]."""
+        return self.table["position"].to_numpy()
 
     @property
     def polyps(self) -> list[str | None]:
@@ -71,9 +74,7 @@ def by_procedure(prepared: Prepared, embeddings: Embeddings) -> list[ProcedureTr
         rows = vectors[of_procedure.to_numpy()]
         frames = box_frames(table, prepared.detections)
         views = Views(rows, *seconds(table, prepared.data.procedures).T, frames=frames)
-        procedures.append(
-            ProcedureTracklets(procedure_id, table, table["position"].to_numpy(), views)
-        )
+        procedures.append(ProcedureTracklets(procedure_id, table, views))
     return procedures
 
 

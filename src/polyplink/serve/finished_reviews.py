@@ -68,7 +68,5 @@ def finished_procedures(desk: Desk) -> list[ProcedureTracklets]:
             table = solved.table[solved.counted]
             polyps = [f"P{(solved.polyps[row] or 0) + 1}" for row in solved.counted]
             table = table.with_columns(polyp_id=pl.Series(polyps))
-            labelled.append(
-                ProcedureTracklets(name, table, table["position"].to_numpy(), solved.views)
-            )
+            labelled.append(ProcedureTracklets(name, table, solved.views))
     return labelled
