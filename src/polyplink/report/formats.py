@@ -185,6 +185,8 @@ class Texts:
         Example:
             >>> Texts().reading(Reading(5.2, 3.1, 8.7, adenoma=0.72))
             'about 5.2 mm (3.1 to 8.7), probability of an adenoma 72 %'
+            >>> Texts("de").reading(Reading(adenoma=0.998))
+            'Wahrscheinlichkeit eines Adenoms > 99 %'
         """
         texts = []
         if reading.size_mm is not None:
@@ -192,7 +194,7 @@ class Texts:
             mm, low, high = (self.number(millimetres, 1) for millimetres in size)
             texts.append(self("polyp.size", mm=mm, low=low, high=high))
         if reading.adenoma is not None:
-            texts.append(self("polyp.adenoma", p=f"{100 * reading.adenoma:.0f}"))
+            texts.append(self("polyp.adenoma", p=percent(reading.adenoma)))
         return ", ".join(texts)
 
 

@@ -365,7 +365,7 @@ const reading = (group) => [
     mm: number(group.size_mm, 1), low: number(group.size_low_mm, 1),
     high: number(group.size_high_mm, 1),
   }),
-  group.adenoma !== null && t("polyp.adenoma", { p: number(Math.round(100 * group.adenoma)) }),
+  group.adenoma !== null && t("polyp.adenoma", { p: share(group.adenoma) }),
 ].filter(Boolean).map((text) => [" · ", text]);
 
 function strip(state, name, views, { open = new Set(), splits = false, under } = {}) {
