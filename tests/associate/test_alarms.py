@@ -174,7 +174,7 @@ def test_the_threshold_keeps_the_requested_share_of_polyps_and_is_at_most_two_th
     assert thresholds[0] == pytest.approx(2 / 3)
     assert thresholds[1] >= thresholds[2] > thresholds[3]
     few = fit_alarms(X[:25], V[:25], polyps[:25], ["v0"] * 25, keep=0.9)
-    assert few == "16 of 25 tracklets show a polyp, of 1 patients: both kinds are needed in several"
+    assert few == "16 of 25 tracklets show a polyp, of 1 patient: both kinds are needed in several"
     only_polyps = fit_alarms(X, V, ["p"] * len(polyps), patients, keep=0.9)
     assert isinstance(only_polyps, str)
     assert "400 of 400 tracklets show a polyp" in only_polyps

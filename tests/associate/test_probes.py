@@ -25,9 +25,13 @@ def test_probes_predict_size_and_histology_and_noise_is_refused() -> None:
     noise = fit_size(UNITS, RNG.permutation(np.exp(log_mm)).tolist(), PATIENTS, simulated=False)
     assert isinstance(noise, str)
     assert "not surely better than one value for all" in noise
-    assert "at least 9 are needed" in str(
-        fit_size(UNITS[:5], [3.0] * 5, list("abcde"), simulated=False)
-    )
+    needed = "and at least 9 polyps of two patients are needed"
+    for n, patients, given in (
+        (5, list("abcde"), "5 labelled polyps of 5 patients"),
+        (9, ["a"] * 9, "9 labelled polyps of 1 patient"),
+    ):
+        few = fit_size(UNITS[:n], [3.0] * n, patients, simulated=False)
+        assert few == f"size is not reported: {given}, {needed}"
     assert "0 of 90" in str(fit_adenoma(UNITS, [False] * 90, PATIENTS, simulated=False))
 
 

@@ -86,7 +86,7 @@ def test_an_empty_count_is_reported_with_the_number_of_frames(tmp_path: Path, ki
     for text in (result.stderr.replace("\n", " "), report):
         assert "Counted 0 in 1 procedure" in text
         if kind == "black":
-            assert "(12 frames examined)" in text
+            assert "(frames examined: 12)" in text
         assert "Research use only" in text
 
 
@@ -100,7 +100,7 @@ def test_frames_missing_in_a_file_cut_short_are_reported(tmp_path: Path) -> None
         lost = re.search(r"(\d+) of 60 frames of a cannot be decoded", text)
         assert lost is not None
         assert 43 <= int(lost[1]) < 60
-        assert f"({60 - int(lost[1])} frames examined)" in text
+        assert f"(frames examined: {60 - int(lost[1])})" in text
 
 
 def test_a_frame_rate_that_varies_is_a_warning(tmp_path: Path) -> None:

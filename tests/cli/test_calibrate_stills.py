@@ -180,7 +180,7 @@ def test_a_broken_detector_and_too_few_stills_are_refused(
     broken.write_bytes(b"no model")
     assert_refused(polyplink(*command, broken), "broken.onnx")
     assert not (tmp_path / "o" / "stills").exists()
-    message = "groups of stills are too few for 6 polyps a procedure"
+    message = "groups of stills: too few for 6 polyps a procedure"
     assert_refused(polyplink(*command, detector), message)
 
 
@@ -195,7 +195,7 @@ def test_whitening_is_fitted_on_views_of_stills(stills: Path, tmp_path: Path) ->
     result = polyplink(*adapt, "--in-motion", "3", "--as", "within")
     assert result.exit_code == 0, result.output
     assert "within: whitening adapted to 48 crops" in result.stdout
-    assert "48 crops are few to whiten by: give 100 or more" in result.stderr
+    assert "48 crops: too few to whiten by, give 100 or more" in result.stderr
     data = read_data(stills)
     annotated = read_stills(stills, data, data.part(None))
     views = map(torch.from_numpy, draw_views(annotated, 3, 32, 2.0))

@@ -125,7 +125,7 @@ def test_prepare_reports_or_refuses_frames_that_do_not_decode(tmp_path: Path) ->
     result = polyplink(*command, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["broken_frames"] == {"001-001": 1}
-    assert "001-001: 1 frames do not decode (first: 001-001/4.jpg" in result.stderr
+    assert "001-001: 1 frame cannot be decoded (first: 001-001/4.jpg" in result.stderr
     (crops,) = data.rglob("*.npy")
     assert_refused(polyplink(*command, "--strict"), f"restore it, remove {crops}, or")
 

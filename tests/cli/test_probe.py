@@ -149,7 +149,7 @@ def test_a_split_file_divides_the_polyps(
         ("train", "test"), (result.value.trained_polyps, result.value.result.polyps), strict=True
     ):
         assert count == (len(set(lists[side]) - large), len(set(lists[side]) & large))
-    assert any("1 patients have polyps on both sides" in warning for warning in result.warnings)
+    assert any("1 patient with polyps on both sides" in warning for warning in result.warnings)
 
 
 def test_invalid_input_is_refused(sample_run: SampleRun, labelled: Path, tmp_path: Path) -> None:

@@ -16,6 +16,13 @@ from polyplink.models.shipped import ENCODER
 SOURCE = Path(polyplink.__file__).parent
 # Texts that no program writes any more, but that shipped weights hold.
 STORED = {"origin.alarms_of_procedures"}
+# Texts with a number that is always above 1.
+SEVERAL = {
+    "origin.alarms",
+    "origin.alarms_of_procedures",
+    "origin.alarms_of_stills",
+    "polyp.show_all",
+}
 # Texts that are the same in English and another language.
 SAME = {"de": {"polyp", "column.id", "column.polyp"}, "it": {"column.id"}}
 
@@ -69,6 +76,14 @@ def test_a_text_with_one_form_has_the_other() -> None:
     forms = Counter(without_form(kind) for kind in catalogue("en"))
     for kind in catalogue("en"):
         assert forms[without_form(kind)] == (1 if kind == without_form(kind) else 2), kind
+
+
+def test_a_number_before_a_plural_has_a_singular_form() -> None:
+    single_form = {
+        kind: text for kind, text in catalogue("en").items() if without_form(kind) == kind
+    }
+    plural = {kind for kind, text in single_form.items() if re.search(r"{n} \w+s\b", text)}
+    assert plural == SEVERAL
 
 
 def test_the_catalogue_has_exactly_the_texts_that_are_used() -> None:

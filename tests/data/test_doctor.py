@@ -128,7 +128,7 @@ def test_contents_and_polyps_without_boxes_are_reported() -> None:
     data = small_set()
     notes = [(f.severity, f.check, f.what) for f in findings_of(data)]
     assert notes == [
-        ("note", "procedure without box", "procedure 001-010 has no box and 0 polyps"),
+        ("note", "procedure without box", "procedure 001-010 has no box; its polyps: 0"),
         ("note", "procedure without polyp", "procedure 001-010 has no polyp"),
         ("note", "procedure with one polyp", "procedure 001-009 has one polyp"),
         ("note", "licence", f"real-colon: {'; '.join(LICENCES['real-colon'][:2])}"),

@@ -81,7 +81,7 @@ def test_trackeval_gives_the_same_figures_and_damaged_folders_are_refused(
         assert float(value) == pytest.approx(float(tracking_figures(counts["001-001"])[name]))
     text = (tracker / "001-002.txt").read_text()
     (tracker / "001-002.txt").write_text("1,-1," + text.split(",", 2)[2])
-    with pytest.raises(PolyplinkError, match="1 boxes of 001-002 have no track"):
+    with pytest.raises(PolyplinkError, match="1 box of 001-002 without a track"):
         score_files(truth, tracker)
     # The name of a part cannot lead out of the folder.
     write_trackeval(tmp_path / "odd" / "out", prepared, table, "a/../../../../../escaped")

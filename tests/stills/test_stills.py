@@ -95,7 +95,7 @@ def test_patients_share_no_still(stills: list[Still], tmp_path: Path) -> None:
         assert not isinstance(frame, str)
         red, _, blue = frame.mean(axis=(0, 1))
         assert (red > blue) == (patient == "patient0")
-    with pytest.raises(PolyplinkError, match="6 groups of stills are too few"):
+    with pytest.raises(PolyplinkError, match="6 groups of stills: too few"):
         write_procedures(tmp_path / "o", stills, (), replace(config, patients=3), name="n")
 
 
@@ -139,7 +139,7 @@ def test_a_course_visits_every_polyp_and_some_again() -> None:
 def test_too_few_stills_and_unreadable_images_are_refused(
     stills: list[Still], tmp_path: Path
 ) -> None:
-    with pytest.raises(PolyplinkError, match="1 groups of stills are too few"):
+    with pytest.raises(PolyplinkError, match="1 group of stills: too few"):
         write_procedures(tmp_path, stills[:1], (), CONFIG, name="n")
     tiny = [replace(still, boxes=np.array([[50.0, 50, 2, 2]])) for still in stills]
     with pytest.raises(PolyplinkError, match="no polyp of these stills is visible in a frame"):

@@ -19,6 +19,7 @@ from polyplink.associate.links import cross_fit, logistic
 from polyplink.associate.similarity import Reals, expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
+from polyplink.core.text import many
 from polyplink.data.origin import Material
 from polyplink.tracklets.box_runs import USUAL_FPS, box_rows
 from polyplink.tracklets.prepare import Prepared
@@ -189,8 +190,9 @@ def fit_alarms(
     fold = groups % FOLDS
     for tested in np.unique(fold):
         if len(set(real[fold != tested])) < 2:
-            kinds = f"{int(real.sum())} of {real.size} tracklets show a polyp"
-            return f"{kinds}, of {len(set(groups))} patients: both kinds are needed in several"
+            kinds = f"{int(real.sum())} of {many(real.size, 'tracklet')} show a polyp"
+            patients_given = many(len(set(groups)), "patient")
+            return f"{kinds}, of {patients_given}: both kinds are needed in several"
     if not real.size:
         return "there is no tracklet of a detector"
 

@@ -17,6 +17,7 @@ from polyplink.associate.links import Fit, cross_fit, logistic
 from polyplink.associate.similarity import Reals, expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
+from polyplink.core.text import many
 
 FOLDS = 10
 COVERED = 0.9  # share of polyps with a size in its interval
@@ -216,7 +217,8 @@ def _with_best_penalty(
     if y.size < FEWEST or len(set(groups.tolist())) < 2:
         n_patients = len(set(groups.tolist()))
         return (
-            f"{y.size} labelled polyps of {n_patients} patients, and at least {FEWEST} are needed"
+            f"{many(y.size, 'labelled polyp')} of {many(n_patients, 'patient')}, and at least "
+            f"{FEWEST} polyps of two patients are needed"
         )
     scale = math.sqrt(float(units.var(axis=0).sum())) or 1.0
     Z, fold = units / scale, groups % FOLDS

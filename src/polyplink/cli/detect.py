@@ -1,7 +1,7 @@
 """The verb `detect`: boxes of polyps from recordings and a detector."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from typer import Argument
 
@@ -17,6 +17,7 @@ from polyplink.cli.options import (
 from polyplink.cli.verb import inform
 from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
@@ -69,7 +70,7 @@ def detect_polyps(
             progress=progress,
         )
     boxes, lines = data.detections, [str(warning) for warning in warnings]
-    facts = {
+    facts: dict[str, Any] = {
         "out": str(out),
         "procedures": data.procedures.height,
         "frames": int(data.procedures["n_frames"].sum()),
@@ -77,5 +78,8 @@ def detect_polyps(
         "frames_with_a_box": boxes.select("procedure_id", "frame").n_unique(),
         "warnings": lines,
     }
-    text = "{out}: {boxes} boxes in {frames_with_a_box} of {frames} frames".format(**facts)
+    text = (
+        f"{facts['out']}: {many(facts['boxes'], 'box')} in {facts['frames_with_a_box']} of "
+        f"{many(facts['frames'], 'frame')}"
+    )
     return Result(data, facts, [text], lines)

@@ -13,6 +13,7 @@ from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import check_given, inform
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result, silent
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,10 +153,10 @@ def embed_data(
         "precision": encoder.precision,
         "mAP": mean_ap,
     }
-    printed = ["{out}: {tracklets} vectors of length {width}".format(**counts)]
+    printed = [f"{counts['out']}: {many(tracklet_count, 'vector')} of length {width}"]
     if shard is not None:
         counts["procedures"] = procedures
-        printed.append(f"shard {shard}: {len(procedures)} of {len(of_part)} procedures")
+        printed.append(f"shard {shard}: {len(procedures)} of {many(len(of_part), 'procedure')}")
     no_tracklets = "no tracklets: `polyplink doctor` lists options that give some"
     warnings = [] if tracklet_count or not procedures else [no_tracklets]
     return Result(encoded, counts, [*printed, *mean_aps_text(mean_ap)], warnings)

@@ -13,6 +13,7 @@ from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
 from polyplink.core.results import Pictures, Progress, Result
+from polyplink.core.text import many
 
 
 def draw_figures(
@@ -98,7 +99,7 @@ def draw_figures(
     prepared = encoded.prepared
     record.inputs |= {"data": prepared.data.key, "crops": prepared.key}
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
-    subtitle = f"{names}, part {part}: {len(samples.procedures)} procedures"
+    subtitle = f"{names}, part {part}: {many(len(samples.procedures), 'procedure')}"
     figure_data = FigureData(encoded, subtitle, grid, workers, progress, files, clusterers)
     pictures = Pictures()
     left_out: list[str] = []

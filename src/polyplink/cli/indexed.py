@@ -7,6 +7,7 @@ from typer import Argument, Option
 
 from polyplink.cli.options import StrPath
 from polyplink.core.results import Result
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.scale.index import Index
@@ -33,7 +34,9 @@ def described(index: "Index", added: int) -> "Result[Index]":
         "width": index.width,
         "approximate": approximate,
     }
-    printed = ["{index}: {views} views ({added} added) of weights {weights}".format(**facts)]
+    printed = [
+        f"{index.folder}: {many(len(index), 'view')} ({added} added) of weights {index.weights}"
+    ]
     if approximate is not None:
         printed.append(
             "approximate search: recall {recall} of the {recall_at} most similar, measured against "

@@ -77,8 +77,8 @@ def prepare_data(
         "broken_frames": {name: len(frames) for name, frames in broken.items()},
     }
     warnings = [
-        f"procedure {name}: {len(frames)} frames do not decode (first: {frames[0].image}, "
-        f"{frames[0].why}); tracklets are cut there"
+        f"procedure {name}: {many(len(frames), 'frame')} cannot be decoded (first: "
+        f"{frames[0].image}, {frames[0].why}); tracklets are cut there"
         for name, frames in broken.items()
     ]
     text = (

@@ -12,6 +12,7 @@ from polyplink.cli.verb import UNMEASURED, check_given, inform
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
 from polyplink.core.results import Progress, Result
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.evaluate.probe_tasks import Probed
@@ -132,14 +133,14 @@ def probe(
     text = (
         f"trained on {sum(probed.trained_polyps)} polyps {probed.trained_polyps}, tested on "
         f"{sum(result.polyps)} {result.polyps}: (negative, positive); left out: "
-        f"{probed.left_out} labelled polyps without a whole fragment"
+        f"{many(probed.left_out, 'labelled polyp')} without a whole fragment"
     )
     meanings = {name: metric.meaning for name, metric in PROBE_METRICS.items()}
     printed = [probe_table(probed.task, result.figures, meanings), text]
     warnings = []
     if shared:
         warnings.append(
-            f"{len(shared)} patients have polyps on both sides of {split} ({min(shared)})"
+            f"{many(len(shared), 'patient')} with polyps on both sides of {split} ({min(shared)})"
         )
     unmeasured = all(figure.value is None for figure in result.figures.values())
     if unmeasured:

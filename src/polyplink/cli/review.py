@@ -7,6 +7,7 @@ from typer import Option, echo
 
 from polyplink.cli.options import CountedFolder, MaskOverlay, MovedData, StrPath
 from polyplink.core.results import Result
+from polyplink.core.text import many
 
 
 def review(
@@ -65,4 +66,4 @@ def review(
     serve(desk, port=port, ready=ready)
     answers = sum(procedure["corrections"] for procedure in desk.overview()["procedures"])
     facts = {"folder": str(desk.out), "questions": questions, "corrections": answers}
-    return Result(desk.out, facts, [f"{answers} corrections in {desk.out}"])
+    return Result(desk.out, facts, [f"{many(answers, 'correction')} in {desk.out}"])

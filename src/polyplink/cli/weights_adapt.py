@@ -13,6 +13,7 @@ from polyplink.cli.verb import check_given, inform
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     import torch
@@ -129,12 +130,12 @@ def adapt_weights(
     save_weights(path, adapted.encoder, record)
     seal(path)
     parts = [name for name, used in (("whitening", whiten), ("tone", tone > 0)) if used]
-    summary = " and ".join(parts) or f"{adapted.layers} layers"
+    summary = " and ".join(parts) or many(adapted.layers, "layer")
     facts = {"name": path.stem, "path": path, "layers": adapted.layers, "crops": adapted.crops}
-    few = f"{adapted.crops} crops are few to whiten by: give {FEWEST_CROPS} or more"
+    few = f"{many(adapted.crops, 'crop')}: too few to whiten by, give {FEWEST_CROPS} or more"
     return Result(
         facts,
-        printed=[f"{path.stem}: {summary} adapted to {adapted.crops} crops", str(path)],
+        printed=[f"{path.stem}: {summary} adapted to {many(adapted.crops, 'crop')}", str(path)],
         warnings=[few] if whiten and adapted.crops < FEWEST_CROPS else (),
     )
 

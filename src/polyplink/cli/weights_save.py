@@ -9,6 +9,7 @@ from typer import Argument, Option
 from polyplink.cli.options import StrPath, Weights
 from polyplink.core.artefacts import file_key
 from polyplink.core.results import Result
+from polyplink.core.text import many
 
 
 def save_weights_folder(
@@ -55,7 +56,7 @@ def save_weights_folder(
     saved = {"out": folder, "sha256": file_key(folder / HUB_FILE), "procedures_named": n_procedures}
     warnings = []
     if n_procedures:
-        warnings.append(f"the record names {n_procedures} procedures and their patients")
+        warnings.append(f"the record names {many(n_procedures, 'procedure')}, with patients")
     if not (licence or record.origin.get("licence")):
         warnings.append("the licence is not stated; give --licence")
     return Result(saved, printed=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)

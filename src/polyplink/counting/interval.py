@@ -32,6 +32,7 @@ from scipy.special import bdtr
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import SPREADS, Calibration, OperatingPoint, count_intervals
 from polyplink.core.messages import Message
+from polyplink.core.text import many
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxSource
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
@@ -88,11 +89,12 @@ class Coverage:
         return cls(len(rows), held, len(single), sum(true != low for true, low in single))
 
     def __str__(self) -> str:
-        held = f"90 % intervals hold the true number in {self.held} of {self.procedures} procedures"
+        procedures = many(self.procedures, "procedure")
+        held = f"90 % intervals hold the true number in {self.held} of {procedures}"
         if not self.single:
             return held
         verb = "is" if self.single_wrong == 1 else "are"
-        return f"{held}; of {self.single} single numbers {self.single_wrong} {verb} wrong"
+        return f"{held}; of {many(self.single, 'single number')} {self.single_wrong} {verb} wrong"
 
 
 def fit_interval(

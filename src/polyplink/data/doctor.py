@@ -328,7 +328,7 @@ def _of_polyps_and_procedures(data: DataSet) -> list[_Check]:
             "note",
             "procedure without box",
             procedures.join(boxes, on="procedure_id", how="anti", maintain_order="left"),
-            "procedure {procedure_id} has no box and {polyps} polyps",
+            "procedure {procedure_id} has no box; its polyps: {polyps}",
             "none needed if no polyp was seen",
         ),
         _Check(

@@ -112,7 +112,7 @@ def detect_folder(
         plain["not_decoded"] = lost
         frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
         for procedure_id, n in lost.items():
-            values = {"lost": n, "frames": frames[procedure_id], "name": procedure_id}
+            values = {"n": n, "frames": frames[procedure_id], "name": procedure_id}
             warnings.append(Message("not_decoded", values))
     write_origin(out, origin)
     record.settings = plain | {"tracklets": settings}

@@ -7,7 +7,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import file_name
+from polyplink.core.text import file_name, many
 from polyplink.data.formats.mot import FIRST, import_mot, write_mot
 from polyplink.data.tables import DataSet
 from polyplink.evaluate.hota import TrackingCounts, score_tracks
@@ -102,7 +102,7 @@ def _read_tracks(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[
         nameless = rows["polyp_id"].null_count()
         PolyplinkError.unless(
             nameless == 0,
-            f"{folder}: {nameless} boxes of {name} have no track",
+            f"{folder}: {many(nameless, 'box')} of {name} without a track",
             "give every box the id of its track",
         )
         box = rows.select(BOX).to_numpy()

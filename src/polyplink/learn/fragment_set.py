@@ -10,6 +10,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.lazy_torch import torch
+from polyplink.core.text import many
 
 if TYPE_CHECKING:  # recipes import this module; importing tracklets takes a quarter of a second
     import polars as pl
@@ -153,7 +154,8 @@ def hold_out(patient_of: Mapping[str, str], every: int) -> tuple[list[str], list
     training = [name for name in names if patient_of[name] not in held_patients]
     if not training:
         raise PolyplinkError(
-            f"{len(names)} procedures, {len(held_out)} of them held out: none left for training",
+            f"{many(len(names), 'procedure')}, {len(held_out)} of them held out: none left for "
+            "training",
             "name a larger --part, or give --set validation.every=0",
         )
     return training, held_out

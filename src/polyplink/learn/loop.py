@@ -14,7 +14,7 @@ import torch
 
 from polyplink.core.artefacts import to_plain, whole_file
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import brief
+from polyplink.core.text import brief, many
 from polyplink.data.tables import DataSet
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.finetune import merge_adapters
@@ -265,7 +265,8 @@ def _resumed_history(
     )
     PolyplinkError.unless(
         len(history) <= config.optim.epochs,
-        f"{folder} holds a run of {len(history)} epochs, and optim.epochs is {config.optim.epochs}",
+        f"{folder} holds a run of {many(len(history), 'epoch')}, and optim.epochs is "
+        f"{config.optim.epochs}",
         "give as many or more with --set optim.epochs=N",
     )
     load_checkpoint(folder / LAST, model.module, model.optimizer)
@@ -287,8 +288,8 @@ def _run_epochs(
     data = FragmentSet(prepared, train, config.fragment_length, fabric.device)
     if len(data) < 2:
         raise PolyplinkError(
-            f"the procedures to train on give {len(data)} fragments of {config.fragment_length} "
-            "crops, and two are needed",
+            f"the procedures to train on give {many(len(data), 'fragment')} of "
+            f"{many(config.fragment_length, 'crop')}, and two are needed",
             "give more procedures, --set fragment_length=1, or --stride, --min-length and "
             "--max-gap: `polyplink doctor` says which values keep how many tracklets",
         )

@@ -205,8 +205,8 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
         else:
             lines.append(
                 f"{true_polyps} True adenoma detection rate: {clinic.adr:.2f}, adenomas per "
-                f"colonoscopy {clinic.apc:.2f}, over {clinic.with_histology} procedures of known "
-                "histology."
+                f"colonoscopy {clinic.apc:.2f}, over "
+                f"{many(clinic.with_histology, 'procedure')} of known histology."
             )
     for name, counts in first.tracking.items():
         if rows := counts["procedures"]:
@@ -214,9 +214,9 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
             boxes, split, doubled = (sum(r[c] for r in rows) for c in ("boxes", "split", "doubled"))
             lines.append(
                 f"Tracking, {name}: {boxes:,} boxes of tracklets; {general} of "
-                f"{len(rows)} procedures needed boxes matched one by one; {split} tracklets were "
-                "split off a track with another box in the same frame; "
-                f"{doubled} second boxes of a polyp in one frame left out."
+                f"{len(rows)} procedures needed boxes matched one by one; tracklets split "
+                f"off a track with another box in the same frame: {split}; second boxes of a polyp "
+                f"in one frame, left out: {doubled}."
             )
     if first.not_counted:
         lines.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")

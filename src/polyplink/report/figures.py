@@ -18,6 +18,7 @@ from polyplink.associate.grid_search import find_grid, search
 from polyplink.associate.similarity import cosine, unit_rows, visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress
+from polyplink.core.text import many
 from polyplink.encoders.encode import Encoded
 from polyplink.encoders.weights import weights_path
 from polyplink.evaluate.choosing import TARGET_FPR, choose
@@ -106,7 +107,10 @@ def draw_curriculum(data: FigureData) -> Figure:
         if has_polyps:
             pure[c] = purity(bags, codes)
 
-    words = f"{table.height} fragments of {length} crops, {len(prepared.procedures)} procedures"
+    words = (
+        f"{table.height} fragments of {many(length, 'crop')}, "
+        f"{many(len(prepared.procedures), 'procedure')}"
+    )
     figure, (left, right) = new_figure(7.2, 3.1, columns=2, subtitle=words)
     c, q = np.array(list(ranks)), np.array(list(ranks.values())).T  # n, 5 n
     left.fill_between(c, q[0], q[4], color=colour(0), alpha=0.15, lw=0, label="5 to 95 %")
@@ -133,7 +137,9 @@ def draw_similarities(data: FigureData) -> Figure:
     by_encoder = data.encoded.vectors.items()
     matrices = {name: cosine(vectors[rows][order]) for name, vectors in by_encoder}  # n n
     limits = min(float(S.min()) for S in matrices.values()), 1.0
-    title = f"Procedure {part.procedures[0]}: {rows.size} tracklets of {polyps} polyps"
+    title = (
+        f"Procedure {part.procedures[0]}: {many(rows.size, 'tracklet')} of {many(polyps, 'polyp')}"
+    )
     return _side_by_side(matrices, part.polyp[order], title, "cosine similarity", limits)
 
 
@@ -190,7 +196,8 @@ def draw_targets(data: FigureData) -> Figure:
     ]
     polyp = part.polyp[np.concatenate(rows)]
     matrices = target_matrices(polyp, np.concatenate(times))
-    title = f"Procedure {part.procedures[0]}: {len(polyp)} tracklets of {len(polyps)} polyps"
+    shown = f"{many(len(polyp), 'tracklet')} of {many(len(polyps), 'polyp')}"
+    title = f"Procedure {part.procedures[0]}: {shown}"
     highest = max(float(weights.max()) for weights in matrices.values())
     return _side_by_side(matrices, polyp, title, "weight in the target", (0.0, highest))
 
@@ -224,7 +231,7 @@ def draw_losses(data: FigureData) -> Figure:
         if "loss_labels" in history.columns and encoder.record is not None:
             values = history["loss_labels"].fill_null(np.nan).to_list()
             views = encoder.record.recipe.get("bags", {}).get("views")
-            panel = f"{views} views of a polyp" if views else "bags without labels"
+            panel = f"{many(views, 'view')} of a polyp" if views else "bags without labels"
             losses.setdefault(panel, {})[encoder.name] = values
     return plot_losses(losses)
 

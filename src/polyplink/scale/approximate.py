@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError, extras_installed, first_line
+from polyplink.core.text import many
 
 CANDIDATES = 20  # compared exactly, per requested neighbour
 PROBES = 0.05  # share of the partitions that a search reads
@@ -69,7 +70,7 @@ def write_approximate(
     """
     PolyplinkError.unless(
         rows >= FEW,
-        f"{rows} rows are too few for an approximate form",
+        f"{many(rows, 'row')}: too few for an approximate form",
         "search the index as it is: it was written, and its search is exact",
     )
     lancedb = _lancedb()

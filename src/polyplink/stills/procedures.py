@@ -18,6 +18,7 @@ from polyplink.core.artefacts import content_key, read_json, whole_file, write_j
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.core.results import StageProgress, silent_stage
+from polyplink.core.text import many
 from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, write_data
 from polyplink.data.vocabulary import STILLS
@@ -116,7 +117,7 @@ def write_procedures(
     patients = config.patients or 1
     PolyplinkError.unless(
         len(groups) >= config.most * patients,
-        f"{len(groups)} groups of stills are too few for {config.most} polyps a procedure",
+        f"{many(len(groups), 'group')} of stills: too few for {config.most} polyps a procedure",
         "give more stills, or fewer --polyps",
     )
     _claim(out, stills, empty, config)
@@ -185,7 +186,8 @@ def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: St
     n_existing = len(list((out / "frames").glob("*")))
     PolyplinkError.unless(
         n_existing <= config.procedures,
-        f"{out} already has {n_existing} procedures, more than the {config.procedures} to make",
+        f"{out} already has {many(n_existing, 'procedure')}, more than the {config.procedures} "
+        "to make",
         "give more --procedures, or choose another --out",
     )
     write_json(note, {"key": key})

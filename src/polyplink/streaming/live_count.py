@@ -474,7 +474,7 @@ def write_pieces(
         "source": "." if source.recording is None else str(source.recording.folder.resolve()),
     }
     write_detections(out / "data", boxes, [row], {source.name: scenes})
-    lost = Message("not_decoded", {"lost": n_lost, "frames": frames, "name": source.name})
+    lost = Message("not_decoded", {"n": n_lost, "frames": frames, "name": source.name})
     prepared = prepare(out / "data", encoder.prepare, with_crops=False)
     return prepared, [lost] if n_lost else []
 

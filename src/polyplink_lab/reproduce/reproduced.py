@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from polyplink.core.artefacts import write_text
+from polyplink.core.text import many
 from polyplink.evaluate.intervals import Figure, Resampled, no_different
 from polyplink.evaluate.metric import ideal_of
 from polyplink.report.formats import DASH, environment, figure_text, signed
@@ -186,7 +187,7 @@ def places(cells: Sequence[ReproducedCell]) -> str:
     rows = list(dict.fromkeys(f"{c.group}: {c.row}" if c.group else c.row for c in cells))
     columns = list(dict.fromkeys(c.column for c in cells))
     if len(rows) > 3:
-        return f"{len(cells)} cells"
+        return many(len(cells), "cell")
     return f"{'; '.join(rows)} ({', '.join(columns)})"
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal, Unpack, get_args
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import is_video
 from polyplink.data.files.trees import Member, decode_text
@@ -142,7 +143,7 @@ def parse_boxes(data: bytes, name: str) -> list[Edges]:
     if count is None:
         raise PolyplinkError(f"{name} begins with {first!r}, not a number of boxes", _AGAIN)
     if count != len(lines) - 1:
-        raise PolyplinkError(f"{name} has {len(lines) - 1} boxes but states {count}", _AGAIN)
+        raise PolyplinkError(f"{name} has {many(len(lines) - 1, 'box')} but states {count}", _AGAIN)
     boxes = []
     for words in lines[1:]:
         try:
