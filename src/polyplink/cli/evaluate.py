@@ -387,7 +387,7 @@ def _page(
         comparison=table,
         notes=notes if coverage is None else (*notes, f"{coverage}."),
         messages=[*cover.warnings(point), *link_messages(point, linked)],
-        cover=cover,
+        basis=cover.basis_of(procedure.identities.interval for procedure in linked),
     )
 
 

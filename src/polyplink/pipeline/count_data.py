@@ -272,7 +272,7 @@ def count_data(
         alarms=linked.screened.alarms,
         notes=notes,
         messages=(*kept, *outdated, *count.messages),
-        cover=linked.cover,
+        basis=count.basis,
         language=language,
     )
 

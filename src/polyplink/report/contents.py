@@ -20,7 +20,6 @@ from polyplink.associate.probes import Reading
 from polyplink.core.artefacts import machine, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
-from polyplink.counting.interval import Cover
 from polyplink.counting.link import Linked
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.weights import weights_path
@@ -177,7 +176,7 @@ def build_report(
     comparison: "Comparison | None" = None,
     notes: Sequence[Line] = (),
     messages: Sequence[Message] = (),
-    cover: Cover | None = None,
+    basis: Line | None = None,
     language: str = "en",
 ) -> Report:
     """The page of a count or an evaluation.
@@ -194,7 +193,7 @@ def build_report(
         comparison: Table of methods; None for a count.
         notes: Notes.
         messages: Warnings.
-        cover: Whether intervals are shown, and the reasons.
+        basis: A sentence on the data of the intervals' calibration; None without intervals.
         language: Language of the page.
 
     Raises:
@@ -207,8 +206,6 @@ def build_report(
     selection_loss = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, selection_loss)
     best = record.origin.get("epoch")
-    intervals = (procedure.identities.interval for procedure in linked)
-    basis = None if cover is None else cover.basis_of(intervals)
     return Report(
         title=title,
         weights=encoded.first.key,
