@@ -100,6 +100,15 @@ def test_frames_of_a_program_are_copies_numbered_by_their_time() -> None:
     assert [picture.rgb().max() for picture in pictures] == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("step", [40.0, 0.02, 0.0])  # milliseconds, 50 frames a second, no clock
+def test_times_that_do_not_fit_the_rate_end_the_source(step: float) -> None:
+    black = np.zeros((SIDE, SIDE, 3), np.uint8)
+    timed = [(7 + k * step, black) for k in range(200)]
+    frames = frames_from(timed, name="a", fps=25, width=SIDE, height=SIDE)
+    with pytest.raises(PolyplinkError, match=f"100 frames took {100 * step:g} s, and fps is 25"):
+        list(frames.frames)
+
+
 class Recorder:
     """Takes the frames in place of a `LiveCount`."""
 

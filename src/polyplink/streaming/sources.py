@@ -40,6 +40,7 @@ AHEAD = 8  # most frames that wait
 LONGEST_LINE = 16 << 20  # characters
 LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
 PATIENCE = 10.0  # seconds to wait for a stream to open, and at least for its next packet
+CHECKED = 100  # frames of a program after which their rate is compared with the stated one
 RESTART = 1.0  # seconds: if a stream's clock goes back further, it counts as restarted
 # Formats of FFmpeg for capture devices: "v4l2:/dev/video0", "dshow:video=NAME".
 DEVICES = ("v4l2", "dshow", "avfoundation", "decklink", "gdigrab", "x11grab")
@@ -127,7 +128,7 @@ def frames_from(
 
     Raises:
         PolyplinkError: If the rate or the size is out of range, or the name is empty; while the
-            frames are taken, if one of them is none.
+            frames are taken, if one of them is none, or their times do not fit the rate.
 
     Example:
         >>> black = np.zeros((48, 64, 3), np.uint8)
@@ -143,6 +144,7 @@ def frames_from(
     warnings: list[str] = []
 
     def arrivals() -> Iterator[Arrival]:
+        begun = 0.0
         for count, timed in enumerate(frames):
             at = f"frame {count} of {name}"
             PolyplinkError.unless(
@@ -157,7 +159,17 @@ def frames_from(
                 "give uint8 (height, width, 3), RGB",
             )
             found = checked(np.asarray(timed[-1]), (width, height)) if boxes else None
-            yield float(timed[0]), pixels, found
+            now = float(timed[0])
+            if count == 0:
+                begun = now
+            elif count == CHECKED:
+                PolyplinkError.unless(
+                    count / fps / 1.5 < now - begun < count / fps * 100,
+                    f"the times of {name} say that {count} frames took {now - begun:g} s, and fps "
+                    f"is {fps:g}",
+                    "give times in seconds, and at least as many frames per second as arrive",
+                )
+            yield now, pixels, found
 
     def jumped(seconds: float) -> None:
         warnings.append(f"the clock of {name} jumped by {seconds:.1f} s")
