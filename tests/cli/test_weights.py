@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from polyplink import add_weights, embed_data, list_weights, show_weights
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.adapt import unwrapped
 from polyplink.encoders.build import build_frame_encoder, load_encoder
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.encoders.config import FoundationConfig
@@ -179,6 +181,14 @@ def test_the_cost_of_an_encoder_is_printed() -> None:
     text = polyplink("weights", "cost", "surgenet").stdout
     assert "23.24 M parameters (24.29 M as the paper counts" in text
     assert "31.00 G multiply-accumulates" in text
+    encoder = load_encoder(Path(ENCODER), CPU).encoder
+    with FlopCounterMode(display=False) as counter:
+        unwrapped(encoder)(torch.zeros(1, 224, 224, 3, dtype=torch.uint8), [1])
+    millions = sum(parameter.numel() for parameter in encoder.parameters()) / 1e6
+    for weights in (ENCODER, str(weights_path(Path(ENCODER)))):
+        cost = json.loads(polyplink("weights", "cost", weights, "--frames", "1", "--json").stdout)
+        assert (cost["name"], cost["size"], cost["params_m"]) == (weights, 224, millions)
+        assert cost["all_macs_g"] == pytest.approx(counter.get_total_flops() / 2e9)
     cost = json.loads(polyplink("weights", "cost", "surgenet", "--size", "256", "--json").stdout)
     assert round(cost["macs_g"], 2) == 40.49
 

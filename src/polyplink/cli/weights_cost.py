@@ -8,7 +8,9 @@ from polyplink.core.results import Result
 
 
 def cost_weights(
-    name: Annotated[str, Argument(help="Name of an encoder or a recipe.")],
+    name: Annotated[
+        str, Argument(help="An encoder, a recipe, or weights: a file, a folder or a name.")
+    ],
     *,
     size: Annotated[int | None, Option(min=1, help="Image size, pixels.")] = None,
     frames: Annotated[int, Option(min=1, help="Frames of the clip.")] = 8,
@@ -16,12 +18,13 @@ def cost_weights(
     """Count parameters and multiply-accumulates of an encoder.
 
     Args:
-        name: An encoder or a recipe.
+        name: An encoder, a recipe, or weights: a file, a folder or a name.
         size: Width and height of the frames, pixels; the encoder's by default.
         frames: Frames of the clip.
 
     Raises:
-        PolyplinkError: If there is no such encoder, or it refuses the size.
+        PolyplinkError: If there is no such encoder, the weights are broken, or the encoder refuses
+            the size.
     """
     from polyplink.recipes.paper_cost import cost_of
 

@@ -1,11 +1,20 @@
 """Parameters and multiply-accumulates of encoders, counted as the papers do."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyplink.core.errors import find_named
 from polyplink.encoders.catalogue import FOUNDATION, REFERENCES, find_spec
-from polyplink.encoders.config import AnyEncoderConfig, EncoderConfig, FoundationConfig, SfeConfig
+from polyplink.encoders.config import (
+    AnyEncoderConfig,
+    EncoderConfig,
+    FoundationConfig,
+    MveConfig,
+    SfeConfig,
+)
+from polyplink.encoders.weights import added_weights, read_record, weights_path
+from polyplink.models.shipped import is_shipped
 from polyplink.recipes.by_name import RECIPES
 
 if TYPE_CHECKING:
@@ -15,9 +24,12 @@ if TYPE_CHECKING:
 def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, Any]:
     """Parameters and multiply-accumulates of an encoder for one clip (NTSSL, table 1).
 
+    Whitening has no parameters, and its multiply-accumulates are not counted.
+
     Args:
-        name: A foundation encoder, an encoder of the papers or a recipe.
-        size: Image size, pixels; by default 224, as in the paper.
+        name: A foundation encoder, an encoder of the papers, a recipe, or weights: a file, a folder
+            or a name.
+        size: Image size, pixels; by default that of the weights' crops, or 224, as in the paper.
         frames: Frames of the clip.
 
     Returns:
@@ -30,7 +42,8 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
     Raises:
         PolyplinkError: If the name is unknown, or the encoder does not accept the size.
     """
-    encoder, parameters = _built(name, pixels := size or 224)
+    config, usual_size = _config(name)
+    encoder, parameters = _built(name, config, pixels := size or usual_size)
     import torch  # noqa: PLC0415  slow: a wrong name is refused first
 
     from polyplink.encoders.cost import count_macs  # noqa: PLC0415
@@ -64,7 +77,7 @@ def parameters_of(name: str) -> dict[str, float]:
     """Parameters of an encoder, without its multiply-accumulates: much faster than `cost_of`.
 
     Args:
-        name: A foundation encoder, an encoder of the papers or a recipe.
+        name: See `cost_of`.
 
     Returns:
         `params_m`, `published_params_m` and `projector_m` as `cost_of` gives them, in millions.
@@ -72,12 +85,26 @@ def parameters_of(name: str) -> dict[str, float]:
     Raises:
         PolyplinkError: If the name is unknown.
     """
-    return _built(name, 224)[1]
+    return _built(name, *_config(name))[1]
 
 
-def _built(name: str, pixels: int) -> "tuple[nn.Module, dict[str, float]]":
+def _config(name: str) -> tuple[AnyEncoderConfig, int]:
+    """The configuration of an encoder, without files to load, and the size of its images."""
+    encoders, path = known_encoders(), Path(name)
+    has_file = path.exists() or is_shipped(path, "encoder") or added_weights(path) is not None
+    if name in encoders or not has_file:
+        return find_named("encoder, recipe or weights", name, encoders), 224
+    record = read_record(weights_path(path))
+    config = record.encoder
+    if isinstance(config, SfeConfig | MveConfig | EncoderConfig | FoundationConfig):
+        config = replace(config, frame_weights=None, whiten=False)
+    return config, record.prepare.size
+
+
+def _built(
+    name: str, config: AnyEncoderConfig, pixels: int
+) -> "tuple[nn.Module, dict[str, float]]":
     """An encoder for images of a size on the meta device, without memory, and its parameters."""
-    config = find_named("encoder or recipe", name, known_encoders())
     if isinstance(config, FoundationConfig):
         config = find_spec(config.model).settle(replace(config, size=pixels))
     import torch  # noqa: PLC0415  slow: a wrong name is refused first
