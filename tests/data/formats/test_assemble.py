@@ -113,7 +113,7 @@ def test_first_frame_is_subtracted_and_sources_without_usable_boxes_are_refused(
     data = assemble(boxes(), tmp_path, BoxImport(SOURCE, size=(9, 9), first_frame=3)).data
     assert data.detections["frame"].to_list() == [0]
     for side, value, problem in (("w", 0, "of no area"), ("x", 900, "wholly outside the image")):
-        message = rf"none of 1 boxes can be used: 1 x box {problem}, left out \(first: line 1 .*; c"
+        message = rf"no usable box among 1: 1 x box {problem}, left out \(first: line 1 .*; c"
         with pytest.raises(PolyplinkError, match=message):
             assemble(boxes({side: value}), tmp_path, BoxImport(SOURCE, size=(64, 48)))
     procedures = pl.DataFrame({"procedure_id": ["v"], "n_frames": [3]})

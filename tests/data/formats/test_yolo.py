@@ -175,6 +175,30 @@ def test_invalid_folders_and_options_are_refused(tmp_path: Path) -> None:
         import_yolo(root, size=(1, 1), strict=True)
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("0 0.5 0.5 0.5", "line that is not a box (class, 4 numbers, score, track)"),
+        ("polyp 0.5 0.5 0.5 0.5", "line with text instead of a number"),
+    ],
+)
+def test_labels_without_any_box_are_refused_unless_they_are_empty(
+    tmp_path: Path, line: str, fault: str
+) -> None:
+    root = write_labels(tmp_path, v_0="", v_1=f"\n{line}\n{line}\n", v_2=line)
+    with pytest.raises(PolyplinkError) as error:
+        import_yolo(root, size=(64, 48))
+    assert str(error.value) == (
+        f"no line of {root} is a box: 3 x {fault}, left out (first: v_1.txt, line 2); "
+        "correct them at the source"
+    )
+    imported = import_yolo(write_labels(tmp_path, v_1="", v_2=""), size=(64, 48))
+    assert (imported.data.detections.height, imported.data.procedures.height) == (0, 1)
+    imported = import_yolo(write_labels(tmp_path, v_1=line, v_2="0 0.5 0.5 1 1"), size=(64, 48))
+    assert imported.warnings[0].startswith(f"1 x {fault}, left out")
+    assert imported.data.detections.height == 1
+
+
 def test_parts_are_written_as_folders_and_a_procedure_with_the_name_of_a_part_is_refused(
     tmp_path: Path,
 ) -> None:

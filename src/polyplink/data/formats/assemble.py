@@ -237,7 +237,7 @@ def assemble(
     place = files[0] if len(files) == 1 else folder
     PolyplinkError.unless(
         rows.height > 0,
-        f"{place} holds no procedure: {_first_left_out(faults)}",
+        f"{place} holds no procedure: {first_left_out(faults)}",
         "correct it at the source",
     )
     boxes = boxes.join(
@@ -266,7 +266,7 @@ def assemble(
     return Imported(data, faults.lines(), places, without)
 
 
-def _first_left_out(faults: Faults) -> str:
+def first_left_out(faults: Faults) -> str:
     """What was left out first, or that nothing was there."""
     return next((line for line in faults.lines() if "left out" in line), "it is empty")
 
@@ -275,7 +275,7 @@ def _check_some_left(boxes: pl.DataFrame, total: int, faults: Faults) -> None:
     """Refuse a source of boxes of which none can be used."""
     PolyplinkError.unless(
         boxes.height > 0 or total == 0,
-        f"none of {total} boxes can be used: {_first_left_out(faults)}",
+        f"no usable box among {total}: {first_left_out(faults)}",
         "correct them at the source",
     )
 

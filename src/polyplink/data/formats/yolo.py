@@ -26,6 +26,7 @@ from polyplink.data.formats.assemble import (
     ReadOptions,
     Size,
     assemble,
+    first_left_out,
     first_of_frame,
     frame_span,
     read_tables,
@@ -94,6 +95,11 @@ def import_yolo(
     read = partial(_read_labels, root=source, open_images=open_images, strict=reading.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
     boxes, sizes, blank = read_tables(read, chunks, reading)
+    PolyplinkError.unless(
+        not boxes.is_empty() or blank.height == len(files),
+        f"no line of {source} is a box: {first_left_out(faults)}",
+        "correct them at the source",
+    )
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("class of boxes, all read as polyps", boxes["class"])
@@ -209,6 +215,12 @@ def _read_labels(
         rows += lines_of_file
         blank += [] if lines_of_file else [i]
 
+    names = pl.Series([file.name for file in files], dtype=pl.String)
+    schema = {"file": pl.Int64, "line": pl.Int64, "text": pl.String}
+    lines = pl.DataFrame(rows, schema=schema, orient="row")
+    file_name = names.gather(lines["file"] - first)
+    boxes = _boxes(lines.with_columns(at=pl.format("{}, line {}", file_name, "line")), faults)
+
     # The sizes of images.
     sizes: list[tuple[int, int, int]] = []
     for i, file in enumerate(files if open_images else (), first):
@@ -219,12 +231,6 @@ def _read_labels(
                 faults.fault("image that cannot be opened", file.image, hint)
             else:
                 sizes.append((i, *size))
-
-    names = pl.Series([file.name for file in files], dtype=pl.String)
-    schema = {"file": pl.Int64, "line": pl.Int64, "text": pl.String}
-    lines = pl.DataFrame(rows, schema=schema, orient="row")
-    file_name = names.gather(lines["file"] - first)
-    boxes = _boxes(lines.with_columns(at=pl.format("{}, line {}", file_name, "line")), faults)
     opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
     return (
         faults,
