@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from polyplink import detect_polyps
 from polyplink.cli.count import count
 from polyplink.cli.run import run
 from polyplink.core.artefacts import file_key, to_plain, write_json
@@ -138,6 +139,37 @@ def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, dete
     with pytest.raises(PolyplinkError, match="no light"):
         run(frames, weights=sample_run.weights, out=tmp_path / "f", device="cpu", function=failing)
     assert (tmp_path / "f" / "run.json").is_file()  # so that the next run may continue it
+
+
+def test_a_stopped_detection_by_a_function_continues_only_under_its_name(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_pass, "PIECE", 10)
+    frames, images = tmp_path / "film", sample_run.root / "frames" / "001-005"
+    frames.mkdir()
+    for number in range(30):
+        shutil.copy(images / f"{number}.jpg", frames)
+    left = np.array([[0.0, 0.0, 9.0, 9.0, 0.9]])
+
+    def detect_left(image: np.ndarray) -> np.ndarray:
+        calls.append(0)
+        if len(calls) > 25:
+            raise ValueError("out of memory")
+        return left
+
+    def detect_right(image: np.ndarray) -> np.ndarray:
+        return left + np.array([9.0, 0, 0, 0, 0])
+
+    for detector, right in ((None, 30), ("ours 1.2", 10)):
+        out = tmp_path / str(detector)
+        calls: list[int] = []
+        with pytest.raises(ValueError, match="out of memory"):
+            detect_polyps(frames, out, detector=detector, function=detect_left)
+        data = detect_polyps(frames, out, detector=detector, function=detect_right).value
+        assert data.detections.filter(x=9).height == right
+        origin = read_origin(out)
+        assert origin is not None
+        assert origin.name == detector if detector else origin.name.endswith("detect_right")
 
 
 def test_an_unknown_frame_rate_is_a_warning_of_the_count(

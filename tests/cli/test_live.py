@@ -357,7 +357,7 @@ def test_a_stream_with_a_reset_clock_is_counted_until_it_stalls(
     uncovered, clock, stall, *_ = (
         warning for warning in result.warnings if "in time" not in warning
     )
-    assert "not calibrated for boxes of the detector a function" in uncovered
+    assert "not calibrated for boxes of the detector tests.cli.test_live.test_a_stream" in uncovered
     assert "jumped by -" in clock
     assert clock.startswith("the clock of tcp://127.0.0.1:")
     assert "no new frame for 3 s" in stall

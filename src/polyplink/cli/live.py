@@ -101,7 +101,8 @@ def live(
             stdin, or the output folder of a count that was killed; or the frames of your program
             (`polyplink.streaming.sources.frames_from`).
         weights: A file, a folder, or a name.
-        detector: An ONNX file, or the name of a detector; the shipped one by default.
+        detector: An ONNX file, or the name of a detector; the shipped one by default. With
+            `function` a name for it, as it was calibrated.
         boxes: Boxes of the recording, as JSON lines, in place of a detector.
         recording: Pictures that belong to boxes from stdin.
         out: The output folder, which gets live (events.jsonl and pictures), and data, count and

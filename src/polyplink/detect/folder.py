@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import polars as pl
 
@@ -74,7 +75,7 @@ def detect_folder(
     warnings: list[Message] = []
     lost: dict[str, int] = {}
     plugin, colon, preset = (name or "").partition(":")
-    if colon and plugin in DETECTORS.names():
+    if colon and plugin in DETECTORS.names() and function is None:
         data = _simulated(plugin, preset, source, seed)
         begin()
         write_data(out, data)
@@ -101,7 +102,8 @@ def detect_folder(
                     opened.find,
                     out,
                     settings,
-                    key=origin.key,
+                    # Nothing says whether a function without a name is that of an earlier run.
+                    key=uuid4().hex if function is not None and name is None else origin.key,
                     dataset=dataset,
                     workers=opened.at_once,
                     progress=lambda procedure_id, done, total: progress(
@@ -194,15 +196,17 @@ def open_detector(name: str | None, function: Detector | None) -> OpenedDetector
     """Open the detector that a user names.
 
     Args:
-        name: An ONNX file, or the name of a shipped detector; None for `function` or, without one,
-            the shipped detector.
+        name: An ONNX file, or the name of a shipped detector, by default the shipped one; with
+            `function` its name, by default that in its module.
         function: A detector of the user's own, which one thread calls.
 
     Raises:
         PolyplinkError: If the file is not a detector, or the shipped file was changed.
     """
     if function is not None:
-        return OpenedDetector(function, BoxesOrigin("function", "a function"), 1)
+        place = function if hasattr(function, "__qualname__") else type(function)
+        name = name or f"{place.__module__}.{place.__qualname__}"
+        return OpenedDetector(function, BoxesOrigin(f"function {name}", name), 1)
     cores = os.cpu_count() or 1
     at_once = min(cores, MOST_AT_ONCE)
     threads = 0 if at_once == 1 else cores // at_once  # of a frame; 0: one per core

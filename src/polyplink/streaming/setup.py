@@ -25,7 +25,7 @@ def warm_detector(
     """The detector of a live count, warmed up, with warnings about its training.
 
     Args:
-        name: Its file or name; None for `function` or, without one, the shipped detector.
+        name: Its file or name, by default the shipped one; with `function` its name.
         function: A detector of the user's own.
         source: The procedure.
 
