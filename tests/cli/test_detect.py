@@ -149,7 +149,7 @@ def test_a_stopped_detection_by_a_function_continues_only_under_its_name(
     frames.mkdir()
     for number in range(30):
         shutil.copy(images / f"{number}.jpg", frames)
-    left = np.array([[0.0, 0.0, 9.0, 9.0, 0.9]])
+    left, right = np.array([[0.0, 0.0, 9.0, 9.0, 0.9]]), np.array([[9.0, 0.0, 9.0, 9.0, 0.9]])
 
     def detect_left(image: np.ndarray) -> np.ndarray:
         calls.append(0)
@@ -158,15 +158,15 @@ def test_a_stopped_detection_by_a_function_continues_only_under_its_name(
         return left
 
     def detect_right(image: np.ndarray) -> np.ndarray:
-        return left + np.array([9.0, 0, 0, 0, 0])
+        return right
 
-    for detector, right in ((None, 30), ("ours 1.2", 10)):
+    for detector, n_right in ((None, 30), ("ours 1.2", 10)):
         out = tmp_path / str(detector)
         calls: list[int] = []
         with pytest.raises(ValueError, match="out of memory"):
             detect_polyps(frames, out, detector=detector, function=detect_left)
         data = detect_polyps(frames, out, detector=detector, function=detect_right).value
-        assert data.detections.filter(x=9).height == right
+        assert data.detections.filter(x=9).height == n_right
         origin = read_origin(out)
         assert origin is not None
         assert origin.name == detector if detector else origin.name.endswith("detect_right")
