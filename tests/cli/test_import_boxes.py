@@ -224,6 +224,36 @@ def test_a_table_of_frames_gives_sequence_and_polyp_of_masks(tmp_path: Path) -> 
     assert_refused(refused, "frames.csv has no column image, procedure_id")
 
 
+def test_clips_of_a_case_of_sun_seg_are_one_patient(tmp_path: Path) -> None:
+    name = "case_M_20180101000000_0U00000000000001_1_005_001-1_a{}_ayy_image{:04d}"
+    clips = {  # by part: clip, segment, and first image; clips continue a segment across parts
+        "TrainDataset": [("case1_1", 2, 1), ("case1_3", 2, 5), ("case02", 3, 1), ("case02", 4, 1)],
+        "Seen": [("case1_2", 2, 3)],
+    }
+    for part, of_part in clips.items():
+        for clip, segment, first in of_part:
+            for number in (first, first + 1):
+                stem = f"{clip}/{name.format(segment, number)}"
+                write_mask(tmp_path / part / "GT" / f"{stem}.png", (1, 2, 3, 4))
+                image = tmp_path / part / "Frame" / f"{stem}.jpg"
+                image.parent.mkdir(parents=True, exist_ok=True)
+                Image.new("RGB", (70, 50)).save(image)
+        folders = ("--image-folder", "Frame", "--mask-folder", "GT", "--dataset", "sun-seg")
+        data = import_data("masks", tmp_path / part, tmp_path / f"{part}-data", *folders)
+        assert data.detections.height == 2 * len(of_part)
+    merged = ("merge", tmp_path / "all", tmp_path / "TrainDataset-data", tmp_path / "Seen-data")
+    assert polyplink(*merged).exit_code == 0
+    procedures = read_data(tmp_path / "all").procedures
+    segments = [f"case02/{name.format(segment, 1)[:-10]}" for segment in (3, 4)]
+    assert dict(procedures.select("procedure_id", "patient").sort("procedure_id").iter_rows()) == {
+        **dict.fromkeys(segments, "case2"),
+        **{f"case1_{k}": "case1" for k in (1, 2, 3)},
+    }
+    split = ("split", tmp_path / "all", "--shares", "train=0.5,test=0.5", "--seed", "0")
+    assert polyplink(*split).exit_code == 0
+    assert sorted(map(len, read_data(tmp_path / "all").splits.values())) == [2, 3]
+
+
 def test_a_source_without_usable_boxes_is_refused_with_the_reason(tmp_path: Path) -> None:
     source = tmp_path / "set"
     write_mask(source / "masks" / "0.png", (1, 2, 3, 4))

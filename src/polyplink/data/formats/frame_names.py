@@ -14,6 +14,8 @@ _ENDING = r"\.[A-Za-z][A-Za-z0-9]{1,4}$"
 # What Roboflow appends to a name (`case7_12_jpg.rf.0a1b2c`), and Label Studio puts before it.
 _ROBOFLOW = r"(?i)[._](?:jpe?g|png|bmp|tiff?|webp)\.rf\.[0-9a-z]+$"
 _LABEL_STUDIO = r"^([0-9a-f]{8})-."
+# An image of SUN in the folder of its case, or of a clip of this case (SUN-SEG: case20_3).
+SUN_CLIP = r"(?:^|/)case0*([0-9]+)(?:_[0-9]+)?/case_[^/]*_a[0-9]+_[^/]*image_?[0-9]+$"
 _ALONE = rf"(?i)^{_WORD}{_NUMBER}"
 _NAMED = rf"(?i)^(.+?)_{_WORD}{_NUMBER}"
 
@@ -24,7 +26,8 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
     In `<folder>/<number>` and `<folder>/frame_<number>` (also `image`, `img`) the folder is the
     procedure; in `<procedure>_<number>` and `<procedure>_frame<number>` the procedure precedes the
     number. If files of several folders would be the same frame of such a procedure, each folder is
-    a procedure: named by the folder, or `<folder>/<procedure>` if it has files of several. Zero
+    a procedure: named by the folder, or `<folder>/<procedure>` if it has files of several. So are
+    the clips of SUN-SEG, because their images continue each other's numbers in several parts. Zero
     padding and `.0` after the number are ignored, as is what Roboflow appends to a name, and the
     code that Label Studio puts before each if all names have one of their own.
 
@@ -60,9 +63,11 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
         named=pl.when(alone.is_null()).then(stem.str.extract(_NAMED)),
         frame=pl.coalesce(alone, stem.str.extract(_NAMED, 2)).cast(pl.Int64),
         part=pl.col("path").str.extract(part),
+        is_clip=pl.concat_str("path", "stem", separator="/").str.contains(SUN_CLIP),
     )
     folder, named, frame = pl.col("folder"), pl.col("named"), pl.col("frame")
     is_shared = (folder.n_unique().over("named", "frame") > 1).any().over("named")
+    is_shared |= pl.col("is_clip")
     is_alone = named.n_unique().over("folder") == 1
     of_folder = pl.when(is_alone).then(folder).otherwise(folder + "/" + named)
     return table.select(

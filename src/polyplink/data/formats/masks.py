@@ -25,7 +25,7 @@ from polyplink.data.formats.assemble import (
     read_tables,
 )
 from polyplink.data.formats.format import Format
-from polyplink.data.formats.frame_names import name_frames, numbers_alone
+from polyplink.data.formats.frame_names import SUN_CLIP, name_frames, numbers_alone
 from polyplink.data.tables import Imported, read_text_table
 
 _CHUNK = 200  # masks that a worker reads at a time
@@ -55,7 +55,8 @@ def import_masks(
     the order of the rows) and polyp_id; the components of a known polyp become one box. Without the
     table they are read from the name (see `name_frames`): files named only by a number are frames
     of the procedure named as the source; any other file is the only frame of its own procedure. A
-    procedure with frames of several sizes becomes one procedure for each size.
+    procedure with frames of several sizes becomes one procedure for each size. In SUN-SEG the
+    folder of a clip (case20_3) names its case, which is its patient.
 
     Args:
         source: The folder that contains both folders.
@@ -88,6 +89,7 @@ def import_masks(
     frames = _place(frames, source, faults).with_columns(
         frame=pl.col("frame").fill_null(reading.first),
         image=pl.lit(f"{image_folder}/") + pl.col("image"),
+        patient=pl.lit("case") + pl.col("stem").str.extract(SUN_CLIP),
     )
     frames = first_of_frame(frames, "mask", "keep one of them", faults)
 
@@ -99,7 +101,7 @@ def import_masks(
     frames = frames.join(sizes, on="at", how="inner", maintain_order="left")
     frames = _one_size(frames, faults)
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
-        pl.col("width", "height").first(), **frame_span(reading.first)
+        pl.col("width", "height", "patient").first(), **frame_span(reading.first)
     )
     boxes = boxes.join(frames.drop("width", "height"), on="at", how="inner", maintain_order="left")
 
