@@ -109,6 +109,17 @@ def test_a_part_that_cannot_be_imported_is_reported_in_one_line(installed_parts:
         override(ntssl_demo(), ["loss.kind=margin"])
 
 
+def test_a_part_in_a_misspelled_group_is_listed_with_the_right_one(installed_parts: Path) -> None:
+    file = installed_parts / "my_parts-1.0.dist-info" / "entry_points.txt"
+    file.write_text(file.read_text().replace("[polyplink.clusterers]", "[polyplink.clusterer]"))
+    result = polyplink("plugins", "--json")
+    assert result.exit_code == 1
+    (misplaced,) = [part for part in json.loads(result.stdout) if part["error"]]
+    assert (misplaced["name"], misplaced["kind"]) == ("mutual", "")
+    error = "no group 'polyplink.clusterer'; did you mean polyplink.clusterers?"
+    assert misplaced["error"] == error
+
+
 def test_built_in_parts_are_used_without_reading_entry_points(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

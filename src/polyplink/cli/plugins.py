@@ -11,13 +11,16 @@ if TYPE_CHECKING:
 def list_plugins() -> "Result[list[Plugin]]":
     """List plugins: name, kind, package, version, and why one cannot be used.
 
-    The exit code is 1 if one cannot be imported, or has the name of a built-in part.
+    The exit code is 1 if one cannot be imported, has the name of a built-in part, or is in no group
+    of entry points that polyplink reads.
     """
     from rich.table import Table
 
     from polyplink.core.parts import REGISTRIES
+    from polyplink.core.registry import misplaced_plugins
 
     plugins = [plugin for registry in REGISTRIES.values() for plugin in registry.plugins()]
+    plugins += misplaced_plugins({registry.group: kind for kind, registry in REGISTRIES.items()})
     code = int(any(plugin.error for plugin in plugins))
     if not plugins:
         kinds = ", ".join(REGISTRIES)

@@ -47,6 +47,25 @@ class Plugin:
     error: str = ""
 
 
+def misplaced_plugins(groups: Mapping[str, str]) -> list[Plugin]:
+    """Entry points of groups that begin with "polyplink." and that no registry reads.
+
+    Args:
+        groups: Kind of part by group.
+    """
+    from importlib.metadata import distributions  # noqa: PLC0415 - slow
+
+    misplaced = []
+    for entry in (entry for package in distributions() for entry in package.entry_points):
+        if entry.group.startswith("polyplink.") and entry.group not in groups:
+            try:
+                find_named("group", entry.group, groups)
+            except PolyplinkError as refusal:
+                version = entry.dist.version if entry.dist else ""
+                misplaced.append(Plugin(entry.name, "", _package(entry), version, str(refusal)))
+    return misplaced
+
+
 class Registry(Mapping[str, Part], Generic[Part]):
     """Parts of one kind; as a mapping, the built-in parts by name, each imported when looked up.
 
