@@ -359,7 +359,7 @@ def test_a_stream_with_a_reset_clock_is_counted_until_it_stalls(
     )
     assert "not calibrated for boxes of the detector tests.cli.test_live.test_a_stream" in uncovered
     assert "jumped by -" in clock
-    assert clock.startswith("the clock of tcp://127.0.0.1:")
+    assert clock.startswith("The clock of tcp://127.0.0.1:")
     assert "no new frame for 3 s" in stall
     assert 95 <= result.json["frame"] <= 99  # of 100 frames; the decoder still holds the last ones
     assert "secret" not in (out / "run.json").read_text()

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import cast
 
+import av
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ from polyplink.streaming.sources import (
     LiveFrame,
     LiveSource,
     TimedFrame,
+    captured,
     frames_from,
 )
 
@@ -95,7 +98,8 @@ def test_frames_of_a_program_are_copies_numbered_by_their_time() -> None:
     source = frames_from(card(), name="a", fps=25, width=SIDE, height=SIDE)
     frames = [*source.frames]
     assert [frame.number for frame in frames] == [0, 1, 5, 5, 6, 7]
-    assert source.warnings == ["the clock of a jumped by -4.2 s"]
+    jump = "The clock of a jumped by -4.2 s; its frames are numbered on."
+    assert list(map(str, source.warnings)) == [jump]
     pictures = [frame.picture for frame in frames if frame.picture is not None]
     assert [picture.rgb().max() for picture in pictures] == [0, 1, 2, 3, 4, 5]
 
@@ -114,7 +118,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.taken: list[tuple[int, float]] = []
-        self.messages: list[str] = []
+        self.messages: list[Message] = []
         self.late = self.backwards = self.frames = 0
 
     def frame(self, frame: LiveFrame, boxes: np.ndarray) -> bool:
@@ -122,7 +126,7 @@ class Recorder:
         return True
 
     def warn(self, message: Message) -> None:
-        self.messages.append(str(message))
+        self.messages.append(message)
 
 
 def in_3_threads(find: Detector) -> OpenedDetector:
@@ -155,6 +159,43 @@ def test_frames_that_a_slow_detector_misses_are_counted_as_late() -> None:
     assert recorder.late == 60 - len(recorder.taken) > 0
 
 
+class BrokenStream:
+    """A stream of FFmpeg that fails at its first packet."""
+
+    average_rate = 25
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.streams = SimpleNamespace(video=[self])
+        self.codec_context = SimpleNamespace(width=SIDE, height=SIDE)
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def demux(self, _: object) -> Iterator[object]:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (av.error.ExitError(1, "Immediate exit requested"), "12,5 s lang keine Daten"),
+        (OSError("Input/output error"), "Input/output error"),
+    ],
+)
+def test_a_stream_that_breaks_off_is_reported_in_the_language_of_the_page(
+    error: Exception, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("av.open", lambda *_, **__: BrokenStream(error))
+    recorder = Recorder()
+    stream = captured("rtsp://admin:secret@tower/1", stall=12.5)
+    follow(stream, in_3_threads(lambda _: POLYP), cast("LiveCount", recorder))
+    assert [message.text("de") for message in recorder.messages] == [
+        f"Die Quelle ist zu Ende: rtsp://tower/1 brach ab ({why}). Bitte das Kabel prüfen."
+    ]
+
+
 @pytest.mark.parametrize("broken", ["source", "detector"])
 def test_frames_before_a_failure_are_counted(broken: str) -> None:
     def failing() -> Iterator[LiveFrame]:
@@ -170,4 +211,4 @@ def test_frames_before_a_failure_are_counted(broken: str) -> None:
     follow(source(frames, "lines"), in_3_threads(find), cast("LiveCount", recorder))
     assert [number for number, _ in recorder.taken] == list(range(20))
     (message,) = recorder.messages
-    assert ("the cable broke" if broken == "source" else "no valid boxes") in message
+    assert ("the cable broke" if broken == "source" else "no valid boxes") in str(message)

@@ -58,9 +58,7 @@ def follow(
         last = time.monotonic()
         try:
             for detected in frames:
-                while source.warnings:
-                    jump = source.warnings.pop(0)
-                    counting.warn(Message("live.numbered_on", {"what": jump}))
+                _pass_warnings(source, counting)
                 counting.late = feed.dropped
                 if detected is not None and counting.frame(*detected):
                     last = time.monotonic()
@@ -74,6 +72,7 @@ def follow(
         except Exception as error:  # of a detector, of frames, or a fault of polyplink
             errors.append(error)
     feed.stop()
+    _pass_warnings(source, counting)
     if errors:
         why = f"{type(errors[0]).__name__}: {first_line(errors[0])}"
         counting.warn(Message("live.ended", {"why": why}))
@@ -82,6 +81,12 @@ def follow(
     if counting.backwards:
         counting.warn(Message("live.left_out", {"n": counting.backwards}))
     return bool(caught or errors)
+
+
+def _pass_warnings(source: LiveSource, counting: LiveCount) -> None:
+    """Move the warnings of a source to the count."""
+    while source.warnings:
+        counting.warn(source.warnings.pop(0))
 
 
 def _in_order(

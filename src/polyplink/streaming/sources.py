@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
+from polyplink.core.messages import Message
 from polyplink.data.files.images import Picture, Pixels, decode_image
 from polyplink.detect.first_pass import Floats, checked
 from polyplink.detect.recordings import Recording, find_recordings
@@ -95,7 +96,7 @@ class LiveSource:
     frames: Iterator[LiveFrame] = field(repr=False)
     recording: Recording | None = None
     kind: Kind = "recording"
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Message] = field(default_factory=list)
     rate_known: bool = True
     brings_boxes: bool = False
 
@@ -141,7 +142,7 @@ def frames_from(
     for (key, value), most in zip(facts.items(), LARGEST, strict=True):
         PolyplinkError.unless(0 < value <= most, f"{key} is {value}", f"give up to {most:g}")
     PolyplinkError.unless(0 < len(name) <= 200, "name is no name", "give 1 to 200 characters")
-    warnings: list[str] = []
+    warnings: list[Message] = []
 
     def arrivals() -> Iterator[Arrival]:
         begun = 0.0
@@ -172,7 +173,7 @@ def frames_from(
             yield now, pixels, found
 
     def jumped(seconds: float) -> None:
-        warnings.append(f"the clock of {name} jumped by {seconds:.1f} s")
+        warnings.append(_jump(name, seconds))
 
     numbered = _numbered(arrivals(), fps, math.inf, jumped)
     kind: Kind = "lines" if wait else "device"
@@ -223,7 +224,8 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
     """A camera, a capture device or a stream as a source.
 
     A packet that cannot be decoded is a frame that does not decode. If the clock of a stream is
-    reset, as by an encoder that restarts, the numbers of its frames continue.
+    reset, as by an encoder that restarts, the numbers of its frames continue. Frames and warnings
+    end with a source that breaks off.
 
     Args:
         source: An address (rtsp://...), /dev/video0, or FORMAT:DEVICE with one of `DEVICES`.
@@ -240,9 +242,9 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
     address = without_password(source)
     patience = max(PATIENCE, stall)
 
-    def reason(error: Exception, seconds: float) -> str:
+    def reason(error: Exception, seconds: float) -> str | Message:
         late = isinstance(error, av.error.ExitError)
-        return f"silent for {seconds:g} s" if late else first_line(error)
+        return Message("live.silent", {"seconds": seconds}) if late else first_line(error)
 
     # The source, opened.
     try:
@@ -267,7 +269,7 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
     PolyplinkError.unless(
         width > 0 and height > 0, f"{address} does not state its size", "play it with ffmpeg first"
     )
-    warnings: list[str] = []
+    warnings: list[Message] = []
 
     def arrivals() -> Iterator[Arrival | None]:
         with container:
@@ -279,16 +281,20 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
                     except av.error.InvalidDataError:
                         yield None
             except (av.error.FFmpegError, OSError) as error:
-                raise PolyplinkError(
-                    f"{address} broke off ({reason(error, patience)})", "check the cable"
-                ) from None
+                why = reason(error, patience)
+                warnings.append(Message("live.broke_off", {"name": address, "why": why}))
 
     def jumped(seconds: float) -> None:
-        warnings.append(f"the clock of {address} jumped by {seconds:.1f} s")
+        warnings.append(_jump(address, seconds))
 
     # A longer gap would have been a timeout, so a larger step is a reset of the clock.
     frames = _numbered(arrivals(), rate, patience + RESTART, jumped)
     return LiveSource("live", rate, width, height, frames, kind="device", warnings=warnings)
+
+
+def _jump(name: str, seconds: float) -> Message:
+    """The warning that the clock of a source was reset by a number of seconds."""
+    return Message("live.numbered_on", {"name": name, "seconds": round(seconds, 1)})
 
 
 def _numbered(
