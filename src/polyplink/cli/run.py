@@ -1,7 +1,7 @@
 """The verb `run`: from recordings to a count."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -184,12 +184,13 @@ def _import(
     fps: float | None,
     workers: int,
     progress: Progress,
-) -> Sequence[str]:
+) -> "list[Message]":
     """Import boxes with options of their format; returns warnings."""
+    from polyplink.core.messages import Message
     from polyplink.data.importing import import_folder
 
     try:
-        return import_folder(
+        lines = import_folder(
             boxes,
             source,
             data,
@@ -203,6 +204,7 @@ def _import(
         hint = error.hint.replace("--video", "--recording")
         line = f"`polyplink import {boxes} {source} DATA`, and then `polyplink run DATA`"
         raise PolyplinkError(error.what, f"{hint}; with options that `run` lacks: {line}") from None
+    return [Message("boxes_read", {"line": line}) for line in lines]
 
 
 def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
