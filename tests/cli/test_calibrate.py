@@ -55,6 +55,7 @@ def test_false_alarms_are_left_out_and_shown_separately(
     assert f"{n_alarms} views left out as false alarms (--alarms keep counts them)" in result.stdout
     pairs = zip(before["procedures"], after["procedures"], strict=True)
     assert all(b["tracklets"] == a["tracklets"] + len(a["alarms"]) for b, a in pairs)
+    assert "vector" not in after["operating_point"]["alarms"]  # as many numbers as a vector has
     threshold = after["operating_point"]["alarms"]["threshold"]
     views = pl.read_csv(tmp_path / "c" / "views.csv")
     left_out, linked = views.filter(pl.col("polyp").is_null()), views.drop_nulls("polyp")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -16,8 +17,9 @@ from polyplink.cli.live import live
 from polyplink.cli.run import run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
-from polyplink.counting.link import link_all, link_messages, link_part
-from polyplink.counting.record import count_messages, counted_procedures
+from polyplink.counting.interval import Coverage
+from polyplink.counting.link import link_all, link_messages, link_part, linked_boxes
+from polyplink.counting.record import count_messages, counted_procedures, record_count
 from polyplink.counting.result import Count
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.build import load_encoder
@@ -143,9 +145,11 @@ def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: 
     assert encoded.first.record is not None
     point = from_record(encoded.first.record.operating)
     linked = link_all(encoded.prepared, encoded.embeddings[encoded.first.name], point)
-    page = build_report(
-        "T", sample_run.run, encoded, point, linked, seconds={}, messages=[Message.of("mine")]
-    )
+    doubts = [replace(doubt, close=i < 2) for i, doubt in enumerate(linked[0].identities.doubts)]
+    assert len(doubts) > 2
+    linked[0] = replace(linked[0], identities=replace(linked[0].identities, doubts=doubts))
+    message = Message.of("mine")
+    page = build_report("T", sample_run.run, encoded, point, linked, seconds={}, messages=[message])
     assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
     assert set(page.curves) == {"loss", "validation_loss", "tau", "purity"}
     assert list(map(str, page.warnings)) == ["mine"]
@@ -153,9 +157,18 @@ def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: 
     assert first.n_polyps == 2
     assert first.similarity is not None
     assert first.similarity.shape == (6, 6)
-    assert first.tracklets[0].crop is not None
-    assert first.tracklets[0].crop.shape == (32, 32, 3)
+    tracklet = linked[0].tracklets.table.row(0, named=True)
+    middle = tracklet["crop_first"] + tracklet["n_crops"] // 2
+    assert middle > tracklet["crop_first"]
+    np.testing.assert_array_equal(
+        first.tracklets[0].crop, encoded.prepared.crops(first.procedure_id)[middle]
+    )
+    assert first.uncertain == tuple(doubts[:2])
     assert all(0 <= doubt.doubt <= 1 for doubt in first.uncertain)
+    data = replace(encoded.prepared.data, polyps=encoded.prepared.data.polyps.clear())
+    unlabelled = replace(encoded, prepared=replace(encoded.prepared, data=data))
+    page = build_report("T", sample_run.run, unlabelled, point, linked, seconds={})
+    assert {procedure.n_polyps for procedure in page.procedures} == {None}
     unconverged = replace(linked[0], identities=replace(linked[0].identities, converged=False))
     point = untuned("no labels")
     assert list(map(str, link_messages(point, [unconverged, *linked[1:]]))) == [
@@ -177,6 +190,42 @@ def test_exactly_the_close_decisions_are_in_the_record(sample_run: SampleRun) ->
     assert [(link.members, link.joined) for link in counted.to_look_at] == [
         (tuple(names[row] for row in doubt.members), doubt.joined) for doubt in doubts[:2]
     ]
+
+
+def test_the_record_of_a_count_with_intervals(sample_run: SampleRun, tmp_path: Path) -> None:
+    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
+    part = link_part(encoded, purpose="count", drop_alarms=True)
+    linked = [
+        replace(one, identities=replace(one.identities, interval=(2, 3))) for one in part.linked
+    ]
+    part = replace(part, cover=replace(part.cover, gap=""), linked=linked)
+    boxes = linked_boxes(encoded.prepared, linked)
+    data = read_data(sample_run.data)
+    first = pl.col("procedure_id") == "001-001"
+    truth = DataSet.of(
+        data.detections.filter(~first), data.procedures, data.polyps.filter(~first), {}
+    )
+    write_data(tmp_path / "truth", truth)
+
+    def recorded(truth: Path | None = None) -> tuple[Count, list[str]]:
+        count, notes = record_count(
+            part,
+            boxes,
+            sample_run.run,
+            tmp_path,
+            truth=truth,
+            purpose="count",
+            warnings=["mine"],
+        )
+        return count, [note.kind for note in notes]
+
+    count, notes = recorded()
+    assert (count.purpose, count.coverage) == ("count", Coverage(5, 5, 0, 0))
+    assert "mine" in count.warnings
+    assert "notes.zero" not in notes
+    assert recorded(tmp_path / "truth")[0].coverage == Coverage(5, 4, 0, 0)
+    part = replace(part, linked=linked[1:])  # the first procedure has no tracklets
+    assert "notes.zero" in recorded()[1]
 
 
 def test_a_count_of_recordings_by_an_encoder_of_simulations_has_a_warning(
