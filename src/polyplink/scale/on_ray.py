@@ -10,9 +10,11 @@ import logging
 import os
 import re
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,6 +101,10 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
     """Ray, connected to a cluster or started on this machine; without output or usage reports."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    # `ray start` protects a cluster with a token if it has one; one without ignores it.
+    token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")).expanduser()
+    if address is not None and (token.is_file() or "RAY_AUTH_TOKEN" in os.environ):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray  # noqa: PLC0415 - an extra
         import ray.data  # noqa: PLC0415
@@ -107,7 +113,10 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
             "--engine ray needs Ray", "install it: pip install 'polyplink[scale]'"
         ) from None
     quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-    with tempfile.TemporaryDirectory(prefix="polyplink-ray-", ignore_cleanup_errors=True) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="polyplink-ray-", ignore_cleanup_errors=True) as folder,
+        redirect_stdout(sys.stderr),  # Ray prints there that a worker died
+    ):
         try:
             if address is None:
                 ray.init(
@@ -125,7 +134,8 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
         except Exception as error:  # some of Ray's errors have no other class
             raise PolyplinkError(
                 f"no Ray cluster at {address or 'this machine'} ({first_line(error)})",
-                "give HOST:PORT of one that `ray start --head` started, or --engine local",
+                "give HOST:PORT of one that `ray start --head` started, with its token in "
+                "~/.ray/auth_token if it has one; or --engine local",
             ) from None
         try:
             logging.getLogger("ray.data").setLevel(logging.ERROR)
