@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from polyplink.associate.identities import Doubt
+from polyplink.core.messages import Message
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import Comparison, FigureColumn, Method
 from polyplink.report.contents import Procedure, Report, Tracklet
@@ -77,7 +78,7 @@ def report() -> Report:
         settings={"psi": "5"},
         seconds=(("embed", 1.5), ("associate", 0.02)),
         notes=("A note.",),
-        warnings=("A warning.",),
+        warnings=("A warning.", Message("not_converged", {"names": "p1"})),
     )
 
 

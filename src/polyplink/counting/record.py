@@ -163,9 +163,9 @@ def count_messages(
     warnings += rate_messages(without_rate)
     empty = [name for name in prepared.procedures if name not in n_views]
     if empty:
-        lost = lost_boxes(prepared.select(empty))
+        lost_there = lost_boxes(prepared.select(empty))
         alarms = part.screened.alarms.filter(pl.col("procedure_id").is_in(empty))
-        reasons = _left_out(lost, alarms, prepared.settings) or [Message("no_box")]
+        reasons = _left_out(lost_there, alarms, prepared.settings) or [Message("no_box")]
         if {*empty} & {*without_rate}:
             reasons.append(Message("rate_assumed", {"rate": USUAL_FPS}))
         warnings.append(Message("counted_none", named_procedures(empty) | {"why": reasons}))

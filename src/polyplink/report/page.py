@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from polyplink.core.artefacts import write_text
-from polyplink.core.messages import Message
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.report.contents import Procedure, Report, Tracklet, Values
 from polyplink.report.formats import Texts, environment
@@ -137,11 +136,6 @@ def _context(report: Report) -> dict[str, Any]:
         for s, doubt in doubts[:MOST_LINKS]
     ]
     with_truth = [p for p in report.procedures if p.n_polyps is not None]
-    failed = [p.procedure_id for p in report.procedures if p.converged is False]
-    warnings = list(report.warnings)
-    line = Message("not_converged", {"names": ", ".join(failed)})
-    if failed and line not in warnings:  # in a report without a count
-        warnings.insert(0, line)
     return {
         "report": report,
         "t": t,
@@ -153,8 +147,7 @@ def _context(report: Report) -> dict[str, Any]:
         "n_true": sum(p.n_polyps or 0 for p in with_truth),
         "uncertain": len(doubts),
         "alarms": sum(len(p.alarms) for p in report.procedures),
-        "failed": failed,
-        "warnings": warnings,
+        "failed": sum(p.converged is False for p in report.procedures),
         "intervals": any(p.interval is not None for p in report.procedures),
         "figures_with_sd": report.comparison is not None
         and any(
