@@ -20,6 +20,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect import first_pass, folder
+from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, read_record
 from polyplink.learn.detector.yolox import YoloxNano
 from polyplink.models.shipped import DETECTOR, shipped_model
@@ -160,6 +161,7 @@ def test_a_stopped_detection_by_a_function_continues_only_under_its_name(
     def detect_right(image: np.ndarray) -> np.ndarray:
         return right
 
+    origins = []
     for detector, n_right in ((None, 30), ("ours 1.2", 10)):
         out = tmp_path / str(detector)
         calls: list[int] = []
@@ -167,9 +169,14 @@ def test_a_stopped_detection_by_a_function_continues_only_under_its_name(
             detect_polyps(frames, out, detector=detector, function=detect_left)
         data = detect_polyps(frames, out, detector=detector, function=detect_right).value
         assert data.detections.filter(x=9).height == n_right
-        origin = read_origin(out)
-        assert origin is not None
-        assert origin.name == detector if detector else origin.name.endswith("detect_right")
+        origins.append(read_origin(out))
+    unnamed, named = origins
+    assert unnamed is not None
+    assert named is not None
+    assert unnamed.name.endswith("detect_right")
+    assert named.name == "ours 1.2"
+    assert unnamed.key != open_detector(None, detect_right).origin.key
+    assert named.key == open_detector("ours 1.2", detect_right).origin.key
 
 
 def test_an_unknown_frame_rate_is_a_warning_of_the_count(

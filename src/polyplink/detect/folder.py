@@ -102,8 +102,7 @@ def detect_folder(
                     opened.find,
                     out,
                     settings,
-                    # Nothing says whether a function without a name is that of an earlier run.
-                    key=uuid4().hex if function is not None and name is None else origin.key,
+                    key=origin.key,
                     dataset=dataset,
                     workers=opened.at_once,
                     progress=lambda procedure_id, done, total: progress(
@@ -197,7 +196,7 @@ def open_detector(name: str | None, function: Detector | None) -> OpenedDetector
 
     Args:
         name: An ONNX file, or the name of a shipped detector, by default the shipped one; with
-            `function` its name, by default that in its module.
+            `function` a name for it, by which it is known again.
         function: A detector of the user's own, which one thread calls.
 
     Raises:
@@ -205,8 +204,9 @@ def open_detector(name: str | None, function: Detector | None) -> OpenedDetector
     """
     if function is not None:
         place = function if hasattr(function, "__qualname__") else type(function)
-        name = name or f"{place.__module__}.{place.__qualname__}"
-        return OpenedDetector(function, BoxesOrigin(f"function {name}", name), 1)
+        # Nothing says whether a function without a name is that of an earlier run.
+        key, shown = name or uuid4().hex, name or f"{place.__module__}.{place.__qualname__}"
+        return OpenedDetector(function, BoxesOrigin(f"function {key}", shown), 1)
     cores = os.cpu_count() or 1
     at_once = min(cores, MOST_AT_ONCE)
     threads = 0 if at_once == 1 else cores // at_once  # of a frame; 0: one per core
