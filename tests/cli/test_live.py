@@ -220,6 +220,7 @@ def test_frames_of_a_program_are_counted_with_a_callback(
         source,
         weights=sample_run.weights,
         out=tmp_path,
+        detector="ours 1.2",
         function=None if with_boxes else lambda image: detected,
         on_event=heard.append,
         page=False,
@@ -229,6 +230,8 @@ def test_frames_of_a_program_are_counted_with_a_callback(
     assert heard == [json.loads(line) for line in (tmp_path / "live/events.jsonl").open()]
     kinds = [event["event"] for event in heard]
     assert (kinds[0], kinds.count("closed"), kinds[-1]) == ("started", 1, "finished")
+    boxes_of = heard[-1]["cover"]["source"]
+    assert (boxes_of["boxes"], boxes_of["detector"]) == ("ours 1.2", "ours 1.2")
     counted = result.value.data
     assert counted.procedures["procedure_id"].to_list() == ["room 1"]
     assert counted.detections["frame"].to_list() == [*range(20), *range(25, 35)]

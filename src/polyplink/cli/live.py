@@ -31,6 +31,8 @@ from polyplink.models.shipped import ENCODER
 
 if TYPE_CHECKING:
     from polyplink.core.messages import Message
+    from polyplink.data.origin import BoxesOrigin
+    from polyplink.detect.folder import OpenedDetector
     from polyplink.encoders.load import NamedEncoder
     from polyplink.pipeline.count_data import Counted
     from polyplink.streaming.live_count import Event, LiveCount
@@ -101,8 +103,8 @@ def live(
             stdin, or the output folder of a count that was killed; or the frames of your program
             (`polyplink.streaming.sources.frames_from`).
         weights: A file, a folder, or a name.
-        detector: An ONNX file, or the name of a detector; the shipped one by default. With
-            `function` a name for it, as it was calibrated.
+        detector: An ONNX file, or the name of a detector; the shipped one by default. With boxes or
+            `function` the name of the detector that makes them, as it was calibrated.
         boxes: Boxes of the recording, as JSON lines, in place of a detector.
         recording: Pictures that belong to boxes from stdin.
         out: The output folder, which gets live (events.jsonl and pictures), and data, count and
@@ -138,7 +140,12 @@ def live(
     catalogue(language)  # an unknown one is refused at once
     frames, source = _frames_of(source)
     brings_boxes = _brings_boxes(
-        source, frames, boxes, recording, fps, has_detector=bool(detector or function)
+        source,
+        frames,
+        boxes,
+        recording,
+        fps,
+        has_detector=function is not None or str(detector).endswith(".onnx"),
     )
 
     # The record, and how the written data folder is counted in the end.
@@ -200,7 +207,7 @@ def live(
         shutil.rmtree(out / LIVE, ignore_errors=True)
         encoder, point, cover = open_linking(
             load,
-            None if finder is None else finder.origin,
+            _origin(finder, detector),
             out,
             purpose=purpose,
             alarms_kept=alarms == "keep",
@@ -301,11 +308,20 @@ def _brings_boxes(
     PolyplinkError.unless(
         not (brings_boxes and has_detector),
         "both a detector and boxes are given",
-        "leave --detector or --boxes out",
+        "leave one out, or give the name of the detector that made the boxes",
     )
     if not (sends_frames or Path(source).is_dir()):
         find_recordings(Path(source), fps)
     return brings_boxes
+
+
+def _origin(finder: "OpenedDetector | None", name: str | None) -> "BoxesOrigin | None":
+    """The detector that looks at frames, or the named one that made the boxes; None if unknown."""
+    from polyplink.data.origin import BoxesOrigin
+
+    if finder is not None:
+        return finder.origin
+    return None if name is None else BoxesOrigin(name, name)
 
 
 def _claim(out: Path, recording: str | None, *, replace: bool) -> None:

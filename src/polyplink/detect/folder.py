@@ -205,8 +205,8 @@ def open_detector(name: str | None, function: Detector | None) -> OpenedDetector
     if function is not None:
         place = function if hasattr(function, "__qualname__") else type(function)
         # Nothing says whether a function without a name is that of an earlier run.
-        key, shown = name or uuid4().hex, name or f"{place.__module__}.{place.__qualname__}"
-        return OpenedDetector(function, BoxesOrigin(f"function {key}", shown), 1)
+        shown = name or f"{place.__module__}.{place.__qualname__}"
+        return OpenedDetector(function, BoxesOrigin(name or f"function {uuid4().hex}", shown), 1)
     cores = os.cpu_count() or 1
     at_once = min(cores, MOST_AT_ONCE)
     threads = 0 if at_once == 1 else cores // at_once  # of a frame; 0: one per core
