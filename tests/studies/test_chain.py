@@ -20,7 +20,7 @@ import pytest
 
 import polyplink
 from polyplink.core.artefacts import write_text
-from polyplink.counting.labels import annotated_boxes
+from polyplink.counting.labels import true_boxes_of
 from polyplink.data.tables import DataSet, read_data, write_data, write_table
 from polyplink.encoders.weights import WEIGHTS_FILE
 from polyplink.evaluate.chain import ChainRow, resampled_chain, score_procedure
@@ -72,7 +72,7 @@ def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **options: Any
     summary = json.loads((out / "count" / "count.json").read_text())["procedures"]
     ends = {one["procedure_id"]: (one["low"] or 0, one["high"] or 0) for one in summary}
     boxes_with_polyps, scored = pl.read_parquet(out / "boxes.parquet"), []
-    for name, true_boxes in annotated_boxes(annotated, list(ends)).items():
+    for name, true_boxes in true_boxes_of(annotated, list(ends)).items():
         row = score_procedure(name, true_boxes, boxes_with_polyps.filter(procedure_id=name))
         low, high = ends[name]
         scored.append((row, low <= row.polyps <= high, high - low))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
 
 
-def annotated_boxes(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFrame]:
+def true_boxes_of(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFrame]:
     """The annotated boxes of procedures in a data folder.
 
     Raises:
@@ -53,7 +53,7 @@ def with_truth(prepared: Prepared, truth: Path) -> Prepared:
     Raises:
         PolyplinkError: If a procedure is not in the data folder `truth`.
     """
-    true_boxes = annotated_boxes(truth, prepared.procedures)
+    true_boxes = true_boxes_of(truth, prepared.procedures)
     rows, tracklet = box_rows(prepared.tracklets)
     boxes = prepared.detections[rows].with_columns(tracklet=pl.Series(tracklet))
     matched = [
@@ -116,7 +116,7 @@ def compare_with_truth(truth: Path, boxes: pl.DataFrame, prepared: Prepared) -> 
     Raises:
         PolyplinkError: If a procedure is not in the data folder `truth`.
     """
-    truth_boxes = annotated_boxes(truth, prepared.procedures)
+    truth_boxes = true_boxes_of(truth, prepared.procedures)
     rows = [
         score_procedure(name, annotated, boxes.filter(pl.col("procedure_id") == name))
         for name, annotated in truth_boxes.items()
