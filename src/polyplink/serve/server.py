@@ -1,6 +1,7 @@
 """The server of the review desk and its routes; `serve.guard` controls access."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -125,10 +126,11 @@ def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:
     Raises:
         PolyplinkError: If the port is taken.
     """
-    # In a thread: a notebook's event loop, which runs already in this one, cannot run uvicorn's.
+    # In a thread: a notebook already runs an event loop in this one, and uvicorn needs its own.
     with serving(desk, port=port) as address, suppress(KeyboardInterrupt):
         ready(address)
-        threading.Event().wait()
+        while True:  # on Windows, Ctrl-C ends a sleep, but not the wait for a lock or an event
+            time.sleep(1)
 
 
 @contextmanager
