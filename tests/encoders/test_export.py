@@ -213,11 +213,11 @@ def test_exports_of_equal_graphs_have_a_key_for_each_precision(
         assert load_named(for_bf16).key == f"{wide.key}-bf16"
 
 
-def test_lengths_that_do_not_divide_the_features_are_refused(exported: Path) -> None:
+def test_lengths_that_do_not_add_up_to_the_features_are_refused(exported: Path) -> None:
     encoder = ExportedEncoder(str(exported))
     features = encoder.frames(CROPS)
     for lengths in ([len(CROPS) - 1], [len(CROPS) + 1, -1], []):
-        with pytest.raises(PolyplinkError, match=f"do not divide {len(CROPS)} features"):
+        with pytest.raises(PolyplinkError, match=f"do not add up to {len(CROPS)} features"):
             encoder.tracklets(features, lengths)
 
 

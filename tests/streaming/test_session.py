@@ -98,7 +98,7 @@ def test_frames_of_a_program_are_copies_numbered_by_their_time() -> None:
     source = frames_from(card(), name="a", fps=25, width=SIDE, height=SIDE)
     frames = [*source.frames]
     assert [frame.number for frame in frames] == [0, 1, 5, 5, 6, 7]
-    jump = "The clock of a jumped by -4.2 s; its frames are numbered on."
+    jump = "The clock of a jumped by -4.2 s; frame numbers continue."
     assert list(map(str, source.warnings)) == [jump]
     pictures = [frame.picture for frame in frames if frame.picture is not None]
     assert [picture.rgb().max() for picture in pictures] == [0, 1, 2, 3, 4, 5]
@@ -192,7 +192,8 @@ def test_a_stream_that_breaks_off_is_reported_in_the_language_of_the_page(
     stream = captured("rtsp://admin:secret@tower/1", stall=12.5)
     follow(stream, in_3_threads(lambda _: POLYP), cast("LiveCount", recorder))
     assert [message.text("de") for message in recorder.messages] == [
-        f"Die Quelle ist zu Ende: rtsp://tower/1 brach ab ({why}). Bitte das Kabel prüfen."
+        f"Die Quelle ist zu Ende: Die Verbindung zu rtsp://tower/1 brach ab ({why}). "
+        "Bitte das Kabel prüfen."
     ]
 
 

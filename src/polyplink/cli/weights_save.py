@@ -56,7 +56,8 @@ def save_weights_folder(
     saved = {"out": folder, "sha256": file_key(folder / HUB_FILE), "procedures_named": n_procedures}
     warnings = []
     if n_procedures:
-        warnings.append(f"the record names {many(n_procedures, 'procedure')}, with patients")
+        named = many(n_procedures, "procedure")
+        warnings.append(f"the record names {named}, each with its patient")
     if not (licence or record.origin.get("licence")):
         warnings.append("the licence is not stated; give --licence")
     return Result(saved, printed=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)

@@ -293,7 +293,7 @@ def check_is_detector(path: Path) -> None:
     PolyplinkError.unless(
         not (colon and plugin in DETECTORS.names()) or path.is_file(),
         f"the detector {path} changes annotated boxes, and none are given",
-        "give a data folder that `polyplink import` wrote to `run`, or --detector FILE.onnx",
+        "give `run` a data folder that `polyplink import` wrote, or give --detector FILE.onnx",
     )
     if not is_shipped(path, "detector") and not path.is_file():
         names = [*shipped_names("detector"), *(f"{name}:PRESET" for name in DETECTORS.names())]

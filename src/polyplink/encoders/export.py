@@ -21,6 +21,7 @@ from torch import nn
 from polyplink.core.artefacts import whole_file, whole_folder
 from polyplink.core.errors import PolyplinkError, extras_installed, first_line
 from polyplink.core.onnx_files import import_onnxruntime, open_session, write_graph
+from polyplink.core.text import many
 from polyplink.encoders.device import Precision, check_precision
 from polyplink.encoders.encoder import FrameWise
 from polyplink.encoders.pretrained import write_config
@@ -266,9 +267,9 @@ class ExportedEncoder:
         """Packed features (n, f) of tracklets of some lengths to vectors float32 (b, d)."""
         PolyplinkError.unless(
             len(lengths) > 0 and min(lengths) > 0 and sum(lengths) == len(features),
-            f"the lengths of {len(lengths)} tracklets, {sum(lengths)} together, do not divide "
-            f"{len(features)} features",
-            "give the number of features of each tracklet, from 1",
+            f"the lengths of {many(len(lengths), 'tracklet')} do not add up to {len(features)} "
+            "features, or one is below 1",
+            "give the number of features of each tracklet",
         )
         # One at a time: attention in the graph covers all tokens of its input.
         parts = np.split(features, np.cumsum(lengths)[:-1])
