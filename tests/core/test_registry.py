@@ -109,6 +109,21 @@ def test_a_part_that_cannot_be_imported_is_reported_in_one_line(installed_parts:
         override(ntssl_demo(), ["loss.kind=margin"])
 
 
+def test_a_name_of_two_packages_is_refused(installed_parts: Path) -> None:
+    other = installed_parts / "others-2.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 2.0\n")
+    (other / "entry_points.txt").write_text("[polyplink.losses]\nmargin = my_loss:MarginLoss\n")
+    result = polyplink("plugins", "--json")
+    assert result.exit_code == 1
+    unused = {part["package"]: part["error"] for part in json.loads(result.stdout) if part["error"]}
+    assert set(unused) == {"my-parts", "others"}
+    shared = r"the packages (my-parts and others|others and my-parts) have a loss of one name"
+    assert all(re.match(f"not used: {shared}", error) for error in unused.values())
+    with pytest.raises(PolyplinkError, match=f"{shared}, 'margin'; uninstall all but one"):
+        override(ntssl_demo(), ["loss.kind=margin"])
+
+
 def test_a_part_in_a_misspelled_group_is_listed_with_the_right_one(installed_parts: Path) -> None:
     file = installed_parts / "my_parts-1.0.dist-info" / "entry_points.txt"
     file.write_text(file.read_text().replace("[polyplink.clusterers]", "[polyplink.clusterer]"))

@@ -105,12 +105,14 @@ class Registry(Mapping[str, Part], Generic[Part]):
     def __len__(self) -> int:
         return len(self._built_in)
 
-    def installed(self) -> "dict[str, EntryPoint]":
-        """Plugins by name, sorted, without importing them."""
+    def installed(self) -> "dict[str, list[EntryPoint]]":
+        """Plugins by name, sorted, without importing them: one, unless packages share a name."""
         from importlib.metadata import entry_points  # noqa: PLC0415 - slow
 
-        entries = entry_points(group=self.group)
-        return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
+        plugins: dict[str, list[EntryPoint]] = {}
+        for entry in sorted(entry_points(group=self.group), key=lambda entry: entry.name):
+            plugins.setdefault(entry.name, []).append(entry)
+        return plugins
 
     def names(self) -> list[str]:
         """All names: of built-in parts, of plugins, and of parts taken from files."""
@@ -120,7 +122,8 @@ class Registry(Mapping[str, Part], Generic[Part]):
         """The part with a name: built in, taken before (see `take`), or a plugin.
 
         Raises:
-            PolyplinkError: If no part has the name, or the plugin cannot be imported.
+            PolyplinkError: If no part has the name, several packages have one, or the plugin cannot
+                be imported.
         """
         if name in self:
             return self[name]
@@ -131,11 +134,19 @@ class Registry(Mapping[str, Part], Generic[Part]):
             f"{name}: a {self.kind} is not taken from a file here",
             "name it in the pyproject.toml of a package; the how-to on adding parts says how",
         )
-        entries = self.installed()
-        parts = {**self._built_in, **entries, **dict.fromkeys(self._chosen)}
+        plugins = self.installed()
+        parts = {**self._built_in, **plugins, **dict.fromkeys(self._chosen)}
         find_named(self.kind, name, parts)
-        part = _load(self.kind, entries[name])
-        return self._checked(part, f"{self.kind} {name!r} of the package {_package(entries[name])}")
+        entry = plugins[name][0]
+        PolyplinkError.unless(
+            len(plugins[name]) == 1, self._ambiguous(plugins[name]), "uninstall all but one"
+        )
+        part = _load(self.kind, entry)
+        return self._checked(part, f"{self.kind} {name!r} of the package {_package(entry)}")
+
+    def _ambiguous(self, entries: "Sequence[EntryPoint]") -> str:
+        packages = " and ".join(map(_package, entries))
+        return f"the packages {packages} have a {self.kind} of one name, {entries[0].name!r}"
 
     def _checked(self, part: Any, owner: str) -> Part:
         lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
@@ -192,14 +203,17 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def plugins(self) -> list[Plugin]:
         """The installed plugins by name, with why one cannot be used; each is imported."""
-        return [self._plugin(entry) for entry in self.installed().values()]
+        plugins = self.installed().values()
+        return [self._plugin(entry, of_name) for of_name in plugins for entry in of_name]
 
-    def _plugin(self, entry: "EntryPoint") -> Plugin:
+    def _plugin(self, entry: "EntryPoint", of_name: "Sequence[EntryPoint]") -> Plugin:
         version, error = entry.dist.version if entry.dist else "", ""
         try:
             _load(self.kind, entry)
         except PolyplinkError as refusal:
             error = refusal.what
+        if len(of_name) > 1:
+            error = f"not used: {self._ambiguous(of_name)}; uninstall all but one"
         if entry.name in self:
             error = f"not used: a built-in {self.kind} has the name {entry.name!r}; rename it"
         return Plugin(entry.name, self.kind, _package(entry), version, error)
@@ -271,7 +285,8 @@ def import_file(path: Path, kind: str) -> ModuleType:
 
 def plugin_at_fault(error: BaseException, registries: Sequence[Registry[Any]]) -> str:
     """The package or file of the plugin that raised an error; empty if polyplink raised it."""
-    entries = [entry for registry in registries for entry in registry.installed().values()]
+    plugins = [plugins for registry in registries for plugins in registry.installed().values()]
+    entries = [entry for of_name in plugins for entry in of_name]
     owners = {entry.module.partition(".")[0]: _package(entry) for entry in entries} | _FILES
     owner = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
