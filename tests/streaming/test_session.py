@@ -75,13 +75,13 @@ def test_a_recording_as_fast_as_possible_loses_no_frame() -> None:
 @pytest.mark.parametrize(
     ("timed", "said"),
     [
-        ((0.0,), "frame 0 of a is no tuple of 3"),
+        ((0.0,), "frame 0 of a is not a tuple of 3 values"),
         ((0.0, np.zeros((SIDE, SIDE, 3)), POLYP), r"frame 0 of a is float64 \(8, 8, 3\)"),
         ((0.0, np.zeros((SIDE, SIDE), np.uint8), POLYP), r"frame 0 of a is uint8 \(8, 8\)"),
         ((0.0, np.zeros((SIDE, SIDE, 3), np.uint8), [[1, 2]]), "no valid boxes"),
     ],
 )
-def test_what_is_no_frame_of_a_program_is_refused(timed: TimedFrame, said: str) -> None:
+def test_malformed_frames_of_a_program_are_refused(timed: TimedFrame, said: str) -> None:
     frames = frames_from([timed], name="a", fps=25, width=SIDE, height=SIDE, boxes=True)
     with pytest.raises(PolyplinkError, match=said):
         next(frames.frames)
@@ -208,8 +208,10 @@ def test_frames_before_a_failure_are_counted(broken: str) -> None:
         return POLYP if broken == "source" or number < 20 else np.zeros((1, 3))
 
     frames = failing() if broken == "source" else pictures(30)
-    recorder = Recorder()
-    follow(source(frames, "lines"), in_3_threads(find), cast("LiveCount", recorder))
+    recorder, errors = Recorder(), list[Exception]()
+    counting = cast("LiveCount", recorder)
+    stopped = follow(source(frames, "lines"), in_3_threads(find), counting, errors=errors)
     assert [number for number, _ in recorder.taken] == list(range(20))
     (message,) = recorder.messages
     assert ("the cable broke" if broken == "source" else "no valid boxes") in str(message)
+    assert stopped == bool(errors) == (broken == "detector")

@@ -214,7 +214,7 @@ def live(
         )
 
         # The count, its events and its page.
-        errors: list[Exception] = []  # of the caller's code
+        errors: list[Exception] = []  # raised when the report is written
         counting = LiveCount(
             opened,
             encoder,

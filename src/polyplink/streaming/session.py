@@ -44,8 +44,8 @@ def follow(
         counting: The count, which also receives warnings.
         speed: Playback speed of a recording relative to real time; 0 for as fast as possible.
         stall: Seconds without a frame after which the count ends.
-        errors: Errors of the caller's code so far; one that ends the count is added. What the count
-            has is complete, and the caller can raise them when it is written.
+        errors: Errors so far. One of the detector, of a program's frames, or of the count itself is
+            added, and any ends the count. The caller raises the first when the report is written.
 
     Returns:
         Whether Ctrl-C, SIGTERM or an error ended the count.
@@ -53,7 +53,7 @@ def follow(
     errors = [] if errors is None else errors
     feed = Feed(source, speed)
     at_once = 1 if detector is None else detector.at_once
-    find = partial(_with_boxes, source=source, detector=detector)
+    find = partial(_with_boxes, detector=detector)
     with record_signals() as caught, closing(_in_order(feed, find, at_once)) as frames:
         last = time.monotonic()
         try:
@@ -67,15 +67,18 @@ def follow(
                     break
                 if caught or errors:
                     break
-        except (PolyplinkError, OSError) as error:
-            counting.warn(Message("live.ended", {"why": first_line(error)}))
-        except Exception as error:  # of a detector, of frames, or a fault of polyplink
+        except Exception as error:  # of any kind: the detector may be a function of the user
             errors.append(error)
     feed.stop()
     _pass_warnings(source, counting)
+    if feed.error is not None:
+        is_expected = isinstance(feed.error, PolyplinkError | OSError) and not source.of_program
+        if is_expected:
+            counting.warn(_ended(feed.error))
+        else:
+            errors.append(feed.error)
     if errors:
-        why = f"{type(errors[0]).__name__}: {first_line(errors[0])}"
-        counting.warn(Message("live.ended", {"why": why}))
+        counting.warn(_ended(errors[0]))
     for message in late_messages(counting.late, counting.frames):
         counting.warn(message)
     if counting.backwards:
@@ -87,6 +90,13 @@ def _pass_warnings(source: LiveSource, counting: LiveCount) -> None:
     """Move the warnings of a source to the count."""
     while source.warnings:
         counting.warn(source.warnings.pop(0))
+
+
+def _ended(error: Exception) -> Message:
+    """The warning that an error ended the count."""
+    is_named = isinstance(error, PolyplinkError | OSError)  # its message says enough
+    why = first_line(error) if is_named else f"{type(error).__name__}: {first_line(error)}"
+    return Message("live.ended", {"why": why})
 
 
 def _in_order(
@@ -108,30 +118,16 @@ def _in_order(
                         waiting.append(pool.submit(find, frame))
             except TimeoutError:
                 pass
-            except (PolyplinkError, OSError) as error:  # raised after the frames before it
-                running = False
-                waiting.append(Future())
-                waiting[-1].set_exception(error)
             if waiting:
                 yield waiting.popleft().result()
             elif running:
                 yield None
 
 
-def _with_boxes(
-    frame: LiveFrame, source: LiveSource, detector: OpenedDetector | None
-) -> DetectedFrame:
+def _with_boxes(frame: LiveFrame, detector: OpenedDetector | None) -> DetectedFrame:
     """A frame and its boxes (k, 5): those that come with it, or the detector's."""
     if not frame.decodes:
         return frame, np.zeros((0, 5))
-    if frame.picture is not None:
-        size, expected = frame.picture.size, (source.width, source.height)
-        PolyplinkError.unless(
-            size == expected,
-            f"the pictures were {expected[0]} x {expected[1]} pixels and are now "
-            f"{size[0]} x {size[1]}",
-            "start again with another --out",
-        )
     if frame.boxes is not None:
         return frame, frame.boxes
     assert detector is not None
@@ -189,10 +185,10 @@ def event_log(
         out: The output folder.
         mode: "w" for a new file, "a" to continue one.
         on_event: Called with each event, which is not printed then.
-        errors: Gets the error of `on_event`, which is not called again.
+        errors: Receives the error of `on_event`, which is not called again.
     """
     errors = [] if errors is None else errors
-    tell = on_event or (lambda event: echo(json.dumps(event)))
+    deliver = on_event or (lambda event: echo(json.dumps(event)))
     (out / LIVE).mkdir(parents=True, exist_ok=True)
     has_reader = True
     with (out / LIVE / "events.jsonl").open(mode, encoding="utf-8") as file:
@@ -203,11 +199,11 @@ def event_log(
             file.flush()
             try:
                 if has_reader:
-                    tell(event)
-            except BrokenPipeError:  # the reader of stdout ended; the procedure continues
-                has_reader = False
+                    deliver(event)
             except Exception as error:
                 has_reader = False
-                errors.append(error)
+                # The reader of stdout may end at any time, and the count continues.
+                if on_event is not None or not isinstance(error, BrokenPipeError):
+                    errors.append(error)
 
         yield write_event

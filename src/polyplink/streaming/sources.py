@@ -87,6 +87,8 @@ class LiveSource:
         warnings: Irregularities of the frames so far; the reader removes them.
         rate_known: Whether `fps` is stated, and not assumed.
         brings_boxes: Whether the frames come with boxes and need no detector.
+        of_program: Whether a program makes the frames: an error that ends them is raised, where for
+            other sources it is a warning.
     """
 
     name: str
@@ -99,6 +101,7 @@ class LiveSource:
     warnings: list[Message] = field(default_factory=list)
     rate_known: bool = True
     brings_boxes: bool = False
+    of_program: bool = False
 
 
 def frames_from(
@@ -129,7 +132,7 @@ def frames_from(
 
     Raises:
         PolyplinkError: If the rate or the size is out of range, or the name is empty; while the
-            frames are taken, if one of them is none, or their times do not fit the rate.
+            frames are taken, if one is malformed, or their times do not fit the rate.
 
     Example:
         >>> black = np.zeros((48, 64, 3), np.uint8)
@@ -141,16 +144,16 @@ def frames_from(
     facts = {"fps": fps, "width": width, "height": height}
     for (key, value), most in zip(facts.items(), LARGEST, strict=True):
         PolyplinkError.unless(0 < value <= most, f"{key} is {value}", f"give up to {most:g}")
-    PolyplinkError.unless(0 < len(name) <= 200, "name is no name", "give 1 to 200 characters")
+    PolyplinkError.unless(0 < len(name) <= 200, f"name {name!r}", "give 1 to 200 characters")
     warnings: list[Message] = []
 
     def arrivals() -> Iterator[Arrival]:
-        begun = 0.0
+        start = 0.0
         for count, timed in enumerate(frames):
             at = f"frame {count} of {name}"
             PolyplinkError.unless(
                 isinstance(timed, Sequence) and len(timed) == 2 + boxes,
-                f"{at} is no tuple of {2 + boxes}",
+                f"{at} is not a tuple of {2 + boxes} values",
                 f"give its time, its pixels{' and its boxes' if boxes else ''}",
             )
             pixels = np.array(timed[1])  # a copy: capture cards use their memory again
@@ -159,18 +162,18 @@ def frames_from(
                 f"{at} is {pixels.dtype} {pixels.shape}",
                 "give uint8 (height, width, 3), RGB",
             )
-            found = checked(np.asarray(timed[-1]), (width, height)) if boxes else None
+            boxes_in = checked(np.asarray(timed[-1]), (width, height)) if boxes else None
             now = float(timed[0])
             if count == 0:
-                begun = now
+                start = now
             elif count == CHECKED:
                 PolyplinkError.unless(
-                    count / fps / 1.5 < now - begun < count / fps * 100,
-                    f"the times of {name} say that {count} frames took {now - begun:g} s, and fps "
+                    count / fps / 1.5 < now - start < count / fps * 100,
+                    f"the times of {name} say that {count} frames took {now - start:g} s, and fps "
                     f"is {fps:g}",
                     "give times in seconds, and at least as many frames per second as arrive",
                 )
-            yield now, pixels, found
+            yield now, pixels, boxes_in
 
     def jumped(seconds: float) -> None:
         warnings.append(_jump(name, seconds))
@@ -178,7 +181,15 @@ def frames_from(
     numbered = _numbered(arrivals(), fps, math.inf, jumped)
     kind: Kind = "lines" if wait else "device"
     return LiveSource(
-        name, fps, width, height, numbered, kind=kind, warnings=warnings, brings_boxes=boxes
+        name,
+        fps,
+        width,
+        height,
+        numbered,
+        kind=kind,
+        warnings=warnings,
+        brings_boxes=boxes,
+        of_program=True,
     )
 
 
@@ -528,6 +539,7 @@ class Feed:
 
     Attributes:
         dropped: Number of frames that were not taken in time.
+        error: The error that ended the source; None so far, or if it ended without one.
     """
 
     def __init__(self, source: LiveSource, speed: float) -> None:
@@ -538,11 +550,11 @@ class Feed:
             speed: Playback speed of a recording relative to real time; 0 for as fast as possible.
         """
         self.dropped = 0
+        self.error: Exception | None = None
         self._source, self._speed = source, speed
         self._drops = source.kind == "device" or (source.kind == "recording" and speed > 0)
         self._taken = -1  # number of the last frame that was taken
         self._waiting: deque[LiveFrame] = deque()
-        self._error: BaseException | None = None
         self._ended = False
         self._changed = Condition()
         self._stopped = Event()
@@ -558,12 +570,24 @@ class Feed:
                     self._stopped.wait(max(due - time.monotonic(), 0.0))
                 if self._stopped.is_set():
                     break
+                self._check_size(frame)
                 self._put(frame)
         except Exception as error:
-            self._error = error
+            self.error = error
         with self._changed:
             self._ended = True
             self._changed.notify_all()
+
+    def _check_size(self, frame: LiveFrame) -> None:
+        """Refuse a frame of another size."""
+        if frame.picture is not None:
+            size, expected = frame.picture.size, (self._source.width, self._source.height)
+            PolyplinkError.unless(
+                size == expected,
+                f"the pictures were {expected[0]} x {expected[1]} pixels and are now "
+                f"{size[0]} x {size[1]}",
+                "start again with another --out",
+            )
 
     def _put(self, frame: LiveFrame) -> None:
         """Let a frame wait to be taken; if too many wait, drop that which leaves the least gap."""
@@ -583,7 +607,6 @@ class Feed:
 
         Raises:
             TimeoutError: If no frame arrives within `timeout` seconds.
-            PolyplinkError: If the source failed, or a line does not describe a frame.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._waiting or self._ended, timeout):
@@ -593,8 +616,6 @@ class Feed:
                 self._taken = frame.number
                 self._changed.notify_all()
                 return frame
-        if self._error is not None:
-            raise self._error
         return None
 
     def stop(self) -> None:
