@@ -344,7 +344,14 @@ class Labels:
 class Plain(Labels):
     grid = staticmethod(lambda: [object()])
 
+class Empty(Labels):
+    grid = staticmethod(lambda: [])
+
+class NoMetric:
+    value = staticmethod(lambda retrieval: retrieval.ap)
+
 ONE = Metric(task="retrieval", meaning="x", value=lambda retrieval: 1.0)
+COMPLEX = Metric(task="retrieval", meaning="x", value=lambda retrieval: retrieval.ap * 1j)
 ROW = Metric(task="counting", meaning="x", value=lambda counted: counted.polyps)
 PAIRS = Metric(task="reid", meaning="x", value=lambda pairs: 1.0)
 """
@@ -358,6 +365,9 @@ PAIRS = Metric(task="reid", meaning="x", value=lambda pairs: 1.0)
         ("--metric {}:PAIRS", "'PAIRS': only built-in metrics can be of re-identification"),
         ("--metric {}:ONE --metric {other}:ONE", "other_parts.py:ONE have one name; rename one"),
         ("--clusterer {}:Labels", "clusterer 'Labels' returns list, not a Clustering"),
+        ("--metric {}:NoMetric", "metric 'NoMetric' is not a polyplink.evaluate.metric.Metric"),
+        ("--metric {}:COMPLEX", "metric 'COMPLEX' returns array("),
+        ("--clusterer {}:Empty", "the grid() of clusterer 'Empty' has no setting"),
         ("--clusterer {}:Plain", "a setting of clusterer 'Plain' is no dataclass"),
     ],
 )
@@ -373,15 +383,33 @@ def test_a_part_of_a_file_that_returns_something_else_is_refused(
     assert_refused(polyplink(*command, "--choose-on", "train", *options), message)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "option", "at_fault"),
+    [
+        ("retrieval: 1.0", "retrieval: retrieval.nothing", "metric ONE", "metric 'ONE' of {}"),
+        ("lambda retrieval: 1.0", "lambda: 1.0", "metric ONE", "metric 'ONE'"),
+        ("def grid()", "def grid(self)", "clusterer Labels", "clusterer 'Labels'"),
+        ("self, V, positions", "self, V", "clusterer Labels", "clusterer 'Labels'"),
+    ],
+)
 def test_a_fault_of_a_file_is_for_its_user_to_correct(
-    parts_file: Path, sample_run: SampleRun, tmp_path: Path
+    parts_file: Path,
+    sample_run: SampleRun,
+    tmp_path: Path,
+    before: str,
+    after: str,
+    option: str,
+    at_fault: str,
 ) -> None:
-    parts_file.write_text(WRONG_PARTS.replace("retrieval: 1.0", "retrieval: retrieval.nothing"))
-    options = ("--task", "retrieval", "--no-baselines", "--device", "cpu", "-o", tmp_path / "out")
-    metric = ("--metric", f"{parts_file}:ONE")
-    fault = polyplink("evaluate", sample_run.run, sample_run.data, *options, *metric)
+    parts_file.write_text(WRONG_PARTS.replace(before, after))
+    name, part = option.split()
+    task = "retrieval" if name == "metric" else "counting"
+    options = ("--no-baselines", "-o", tmp_path / "out", "--choose-on", "train", "--task", task)
+    command = ("evaluate", sample_run.run, sample_run.data, *options)
+    fault = polyplink(*command, f"--{name}", f"{parts_file}:{part}")
     assert fault.exit_code == 3
-    assert f"this is a fault of {parts_file}: correct it, the trace is in" in fault.stderr
+    at_fault = at_fault.format(parts_file)
+    assert f"this is a fault of {at_fault}: correct it, the trace is in" in fault.stderr
 
 
 @pytest.mark.slow

@@ -119,7 +119,13 @@ class Grid:
             if name in ("temporal_ap", "ap", *_PARAMETERS):
                 find_named("clusterer", name, have)
             else:
-                others[name] = self.others.get(name) or tuple(CLUSTERERS.find(name).grid())
+                with CLUSTERERS.running(name):
+                    others[name] = self.others.get(name) or tuple(CLUSTERERS.find(name).grid())
+                PolyplinkError.unless(
+                    len(others[name]) > 0,
+                    f"the grid() of clusterer {name!r} has no setting",
+                    "return a list of clusterers with their parameters set",
+                )
                 PolyplinkError.unless(
                     all(map(is_dataclass, others[name])),
                     f"a setting of clusterer {name!r} is no dataclass, so it cannot be recorded",
@@ -257,10 +263,11 @@ def search(
         elif name == "links" and P is not None:
             labels = partition(P, grid.prices)
         else:
-            clustered = [
-                checked_clustering(setting.cluster(V, positions), len(V), name)
-                for setting in settings
-            ]
+            with CLUSTERERS.running(name):
+                clustered = [
+                    checked_clustering(setting.cluster(V, positions), len(V), name)
+                    for setting in settings
+                ]
             labels = np.array([clustering.labels for clustering in clustered])
             converged = np.array([clustering.converged for clustering in clustered])
         clusterings[name] = Clusterings(labels, converged)

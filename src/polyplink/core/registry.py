@@ -13,6 +13,7 @@ import importlib
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 _FILES: dict[str, str] = {}  # files that parts were imported from, by module name
+_PART = "_polyplink_part"  # attribute of an exception: the part that was running
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,22 @@ class Registry(Mapping[str, Part], Generic[Part]):
         self._chosen[name] = self._checked(part, text)
         return name
 
+    @contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """Attribute the exceptions of a block to a part, unless it is built in.
+
+        The traceback does not always show the part: a call with wrong arguments fails in polyplink,
+        and an exception of a worker process arrives without its frames.
+        """
+        try:
+            yield
+        except PolyplinkError:
+            raise
+        except Exception as error:
+            if name not in self:
+                vars(error)[_PART] = f"{self.kind} {name!r}"
+            raise
+
     def plugins(self) -> list[Plugin]:
         """The installed plugins by name, with why one cannot be used; each is imported."""
         plugins = self.installed().values()
@@ -284,15 +302,15 @@ def import_file(path: Path, kind: str) -> ModuleType:
 
 
 def plugin_at_fault(error: BaseException, registries: Sequence[Registry[Any]]) -> str:
-    """The package or file of the plugin that raised an error; empty if polyplink raised it."""
+    """The part, package or file that raised an error; empty if polyplink raised it."""
     plugins = [plugins for registry in registries for plugins in registry.installed().values()]
     entries = [entry for of_name in plugins for entry in of_name]
     owners = {entry.module.partition(".")[0]: _package(entry) for entry in entries} | _FILES
-    owner = ""
+    owner, part = "", str(vars(error).get(_PART, ""))
     for frame, _ in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
         owner = owners.get(module, "" if module == "polyplink" else owner)
-    return owner
+    return " of ".join(filter(None, (part, owner)))
 
 
 def _package(entry: "EntryPoint") -> str:

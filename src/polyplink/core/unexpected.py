@@ -36,9 +36,10 @@ def unexpected(error: BaseException, doing: str) -> str:
     from polyplink.core.parts import REGISTRIES  # noqa: PLC0415 - needed here only
     from polyplink.core.registry import plugin_at_fault  # noqa: PLC0415
 
-    package = plugin_at_fault(error, [*REGISTRIES.values()]) or "polyplink"
+    at_fault = plugin_at_fault(error, [*REGISTRIES.values()])
     summary = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
-    remedy = "correct" if package.endswith(".py") else "report"  # a file is the user's own
+    remedy = "correct" if at_fault.endswith((".py", "'")) else "report"  # no package
     return (
-        f"{one_line(summary, 2 * LONGEST_PART)}; this is a fault of {package}: {remedy} it, {hint}"
+        f"{one_line(summary, 2 * LONGEST_PART)}; this is a fault of {at_fault or 'polyplink'}: "
+        f"{remedy} it, {hint}"
     )

@@ -90,6 +90,11 @@ def take_metrics(names: Sequence[str]) -> tuple[str, ...]:
     taken = METRICS.take(names)
     for name in taken:
         PolyplinkError.unless(
+            name in METRICS or isinstance(METRICS.find(name), Metric),
+            f"metric {name!r} is not a polyplink.evaluate.metric.Metric",
+            "pass its function to Metric(task=..., meaning=..., value=...)",
+        )
+        PolyplinkError.unless(
             name in METRICS or METRICS.find(name).task != "reid",
             f"metric {name!r}: only built-in metrics can be of re-identification",
             "give it the task retrieval, counting or tracking",
@@ -113,9 +118,10 @@ def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...
         PolyplinkError: If the values are no numbers of this shape.
     """
     assert metric.value is not None
-    values = metric.value(argument)
+    with METRICS.running(name):
+        values = metric.value(argument)
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = None if np.iscomplexobj(values) else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         array = None
     if array is not None and array.shape == shape:
