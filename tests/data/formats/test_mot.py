@@ -90,6 +90,20 @@ def test_byte_order_marks_windows_lines_and_blanks_do_not_matter(tmp_path: Path)
     assert before.detections["polyp_id"].to_list() == ["s_3"]
 
 
+@pytest.mark.parametrize(("height", "used"), [("48", True), ("47", False)])
+def test_the_only_video_nearby_is_used_unless_its_shape_is_another(
+    tmp_path: Path, height: str, used: bool
+) -> None:
+    info = INFO.replace("imHeight=48", f"imHeight={height}")
+    root = write_sequence(tmp_path / "boxes", "1,1,1,2,3,4,1,1,1\n", info=info)
+    write_video(tmp_path / "other.mp4", 9)  # 64 x 48
+    imported = import_mot(root)
+    (image,) = imported.data.detections["image"]
+    assert (image is not None) == used
+    (warning,) = [w for w in imported.warnings if "other.mp4" in w]
+    assert ("used because it is the only one" in warning) == used
+
+
 def test_images_are_those_of_a_video_or_of_img1(tmp_path: Path) -> None:
     info = INFO.replace("frameRate=25", "frameRate=30")
     root = write_sequence(tmp_path, "1,1,1,2,3,4,1,1,1\n2,1,1,2,3,4,1,1,1\n", info=info)

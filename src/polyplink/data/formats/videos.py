@@ -1,5 +1,6 @@
 """Videos of boxes: find the video of each procedure, and read size, frame rate and length."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,17 +35,18 @@ def find_videos(
     A video is searched for in the folder of the boxes, in its parent folder, and in the subfolder
     `videos` of both, under the name stated in the source, the name of the procedure or, for a
     single procedure, the name of the boxes' file. The video of a single procedure may have another
-    name if it is the only one.
+    name if it is the only one, and has the stated aspect ratio.
 
     Args:
-        procedures: procedure_id; optionally `video_folder`, another folder to search, and
-            `video_name`, the name of the video stated in the source, or its absolute path (text,
-            null if unknown).
+        procedures: procedure_id; optionally `video_folder`, another folder to search, `video_name`,
+            the name of the video stated in the source, or its absolute path, and `width` and
+            `height` (null if unknown).
         folder: Folder of the boxes.
         single: If the boxes are of one procedure, the name of their file, without its ending.
         video_source: A video, or a folder to search instead; each procedure must then have a
             video.
-        faults: Extended by a warning if a video with another name is used, or is cut short.
+        faults: Extended by a warning if a video with another name is used, or left out because of
+            its shape, or if a video is cut short.
 
     Returns:
         Columns of `SCHEMA`, a row for each procedure with a video; `video` is its absolute path.
@@ -82,19 +84,19 @@ def find_videos(
             matches = [stated]
         else:
             alone = single is not None
-            matches = _choose(
-                procedure, names, (_videos_in(near), _videos_in(above)), alone, faults
-            )
+            matches = _choose(procedure, names, (_videos_in(near), _videos_in(above)), alone)
         if matches:
-            with open_video(matches[0]) as video:
-                size = (video.width, video.height)
-                if video.n_missing:
-                    kind = "missing frame of a video that is cut short"
-                    faults.warn(kind, str(matches[0]), video.n_missing)
-                if video.drift > NOTICEABLE:
-                    kind = f"video with a varying frame rate, timed at {video.fps:g} fps"
-                    faults.warn(kind, str(matches[0]))
-                rows.append((procedure, str(matches[0]), video.n_frames, video.fps, *size))
+            path = matches[0]
+            facts = _facts_of(path, faults)
+            if video_source is None and not {path.name, path.stem} & {*names}:  # a guess
+                shape = row.get("width"), row.get("height")
+                if not _have_one_shape(shape, facts[2:]):
+                    kind = "procedure with no video but one of another name and shape, not used"
+                    faults.warn(kind, f"{procedure}: {path}")
+                    continue
+                kind = "procedure with a video of another name, used because it is the only one"
+                faults.warn(kind, f"{procedure}: {path}")
+            rows.append((procedure, str(path), *facts))
         elif video_source is not None:
             raise PolyplinkError(
                 f"{video_source} has no video of procedure {procedure}", f"name it {procedure}.mp4"
@@ -102,12 +104,29 @@ def find_videos(
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
+def _facts_of(path: Path, faults: Faults) -> tuple[int, float | None, int, int]:
+    """Length, frame rate, width and height of a video; extends `faults` by what is wrong in it."""
+    with open_video(path) as video:
+        if video.n_missing:
+            kind = "missing frame of a video that is cut short"
+            faults.warn(kind, str(path), video.n_missing)
+        if video.drift > NOTICEABLE:
+            kind = f"video with a varying frame rate, timed at {video.fps:g} fps"
+            faults.warn(kind, str(path))
+        return video.n_frames, video.fps, video.width, video.height
+
+
+def _have_one_shape(stated: tuple[int | None, int | None], size: tuple[int, int]) -> bool:
+    """Whether the aspect ratio of a video's (width, height) is the stated one, if it is stated."""
+    width, height = stated
+    return not (width and height) or math.isclose(width / height, size[0] / size[1], rel_tol=0.02)
+
+
 def _choose(
     procedure: str,
     names: Sequence[str],
     places: tuple[Sequence[Path], Sequence[Path]],
     single: bool,
-    faults: Faults,
 ) -> Sequence[Path]:
     """The video of a procedure, as a sequence of one path; empty if there is none.
 
@@ -116,7 +135,6 @@ def _choose(
         names: Names that its video may have, the most likely first.
         places: Videos near the boxes, and in the parent folder.
         single: Whether there is no other procedure.
-        faults: See `find_videos`.
     """
     near, above = places
     # The videos with the most likely name, those near the boxes first.
@@ -126,9 +144,6 @@ def _choose(
             matches = matches or [path for path in place if name in (path.name, path.stem)]
     if not matches and single:
         matches = near or (above if len(above) == 1 else [])
-        if len(matches) == 1:
-            kind = "procedure with a video of another name, used because it is the only one"
-            faults.warn(kind, f"{procedure}: {matches[0]}")
     if len(matches) > 1:
         raise ImportOptionError(
             f"the video of procedure {procedure} may be {' or '.join(map(str, matches))}",
