@@ -455,7 +455,7 @@ def test_a_killed_count_is_reported_from_its_written_pieces(
         ([json.dumps(HEAD), '{"frame": -1}'], "frame is -1"),
         ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, 9, 2]]}'], "these are not boxes"),
         ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, NaN]]}'], "these are not boxes"),
-        ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, 9]]}'], "not as many crops"),
+        ([json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, 9]]}'], "1 box, and not as many"),
         (
             [json.dumps(HEAD), '{"frame": 0, "boxes": [[0, 0, 9, 9]], "crops": ["bm8="]}'],
             "a crop cannot be decoded",

@@ -21,6 +21,7 @@ import numpy as np
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.results import StageProgress, silent_stage
+from polyplink.core.text import many
 
 Work = Callable[[str], Any]
 """Processes the procedure with an id; returns values that can be written as JSON."""
@@ -91,7 +92,8 @@ def on_ray(
                 answers.append(json.loads(row["answer"]))
             progress(count, len(procedures))
     if errors:
-        failures = f" (and {len(errors) - 1} more procedures failed)" if len(errors) > 1 else ""
+        others = many(len(errors) - 1, "more procedure")
+        failures = f" (and {others} failed)" if len(errors) > 1 else ""
         raise PolyplinkError(errors[0].what + failures, errors[0].hint)
     return answers
 

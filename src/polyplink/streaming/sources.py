@@ -28,6 +28,7 @@ import numpy.typing as npt
 from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
 from polyplink.core.messages import Message
+from polyplink.core.text import many
 from polyplink.data.files.images import Picture, Pixels, decode_image
 from polyplink.detect.first_pass import Floats, checked
 from polyplink.detect.recordings import Recording, find_recordings
@@ -441,7 +442,8 @@ def _frames(
             texts = row.get("crops", [])
             PolyplinkError.unless(
                 isinstance(texts, list) and len(texts) == len(rows) == len(boxes),
-                f"{at}: {len(rows)} boxes, and not as many crops, or boxes outside the frame",
+                f"{at}: {many(len(rows), 'box')}, and not as many crops, or one lies outside the "
+                "frame",
                 "give a crop of each box, or pictures with --recording",
             )
             crops = [_crop(text, at) for text in texts]
