@@ -86,6 +86,41 @@ def test_mistakes_in_recipe_files_are_refused(recipe_file: Path, sample_run: Sam
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("views.tracklets.std(dim=0)).relu().mean()", "views.tracklets)", "of shape ("),
+        ("return (self", "return 0.5 or (self", "'spread' returns a float, not a scalar tensor"),
+        (".std(dim=0)", ".detach()", "loss 'spread' has no gradient"),
+        (".mean()", ".mean() * float('nan')", "start anew in another --out with loss 'spread' cor"),
+        ('"spread"\n', '"nt_xent"\n', "has the kind 'nt_xent', and a built-in loss has this name"),
+        ("__call__", "forward", "the loss of {}:recipe has no __call__"),
+        ("loss=Spread()", "loss=Spread", "is no dataclass with a field kind"),
+        ("@dataclass(frozen=True)", "", "is no dataclass with a field kind"),
+    ],
+)
+def test_mistakes_in_a_loss_are_refused(
+    recipe_file: Path, sample_run: SampleRun, before: str, after: str, message: str
+) -> None:
+    recipe_file.write_text(RECIPE.replace(before, after))
+    result = polyplink("train", recipe_file, sample_run.data, *_tiny(recipe_file))
+    assert_refused(result, message.format(recipe_file))
+
+
+def test_a_loss_called_with_the_wrong_arguments_is_named(
+    recipe_file: Path, sample_run: SampleRun
+) -> None:
+    recipe_file.write_text(RECIPE.replace("self, views: Views", "self"))
+    result = polyplink("train", recipe_file, sample_run.data, *_tiny(recipe_file))
+    assert result.exit_code == 3
+    assert "this is a fault of loss 'spread': correct it, the trace is in" in result.stderr
+
+
+def _tiny(recipe_file: Path) -> list[str]:
+    sets = [f"--set={setting}" for setting in (*TINY, "optim.epochs=1")]
+    return ["--out", str(recipe_file.parent / "run"), "--device=cpu", *sets]
+
+
 def test_settings_of_a_recipe_are_listed_with_types() -> None:
     result = polyplink("train", "--help-recipe", "ntssl")
     assert result.exit_code == 0

@@ -10,8 +10,10 @@ from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import Batch, EpochBags, batches, pair_bags, rng_of
+from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.model import Model, labelled, one_cycle
+from polyplink.learn.soft_targets import NtXentLoss
 from polyplink.learn.train_config import TrainConfig
 from polyplink.recipes.by_name import override
 from polyplink.recipes.ntssl import ntssl_demo
@@ -141,10 +143,15 @@ def test_a_batch_with_nan_names_its_tracklet_and_takes_no_step(data: FragmentSet
         assert torch.equal(old, new)
 
 
+class InfiniteLoss(NtXentLoss):
+    def __call__(self, views: Views) -> torch.Tensor:
+        return super().__call__(views) + math.inf
+
+
 def test_an_infinite_loss_and_too_little_memory_are_one_line(
     data: FragmentSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = replace(config(), loss=lambda views: torch.tensor(math.inf))
+    recipe = replace(config(), loss=InfiniteLoss())
     model = Model(recipe, CPU)
     drawn, parts = epoch_of(model, data)
     with pytest.raises(PolyplinkError, match=r"the loss is inf .*which has finite embeddings"):

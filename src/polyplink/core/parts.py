@@ -18,6 +18,7 @@ ENCODERS = Registry[Any](
         "mve": "polyplink.encoders.config:MveConfig",
         "foundation": "polyplink.encoders.config:FoundationConfig",
     },
+    needs=("build",),
 )
 LOSSES = Registry[Any](
     "loss",
@@ -29,6 +30,7 @@ LOSSES = Registry[Any](
         "intra_inter": "polyplink.learn.soft_targets:IntraInterLoss",
         "nt_xent": "polyplink.learn.soft_targets:NtXentLoss",
     },
+    needs=("__call__",),
 )
 BAGS = Registry[Any](
     "bags",
@@ -40,6 +42,7 @@ BAGS = Registry[Any](
         "tracklet_parts": "polyplink.learn.pairs:TrackletParts",
         "polyp_parts": "polyplink.learn.pairs:PolypParts",
     },
+    needs=("draw", "draw_validation"),
 )
 TRACKERS = Registry[Any](
     "tracker", "polyplink.trackers", {"damped": "polyplink.tracklets.tracks:Tracker"}

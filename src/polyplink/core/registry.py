@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -155,7 +155,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         PolyplinkError.unless(
             not lacking,
             f"{owner} has no {' and no '.join(lacking)}",
-            f"the how-to on adding parts says what a {self.kind} is",
+            f"the how-to on adding parts describes the kind {self.kind}",
         )
         checked: Part = part
         return checked
@@ -202,6 +202,32 @@ class Registry(Mapping[str, Part], Generic[Part]):
         )
         self._chosen[name] = self._checked(part, text)
         return name
+
+    def check_settings(self, part: Any, owner: str) -> None:
+        """Check a part that a recipe of a file holds, before any work.
+
+        Args:
+            part: The part.
+            owner: The recipe, for messages.
+
+        Raises:
+            PolyplinkError: If it cannot be recorded or used, or has the kind of a built-in part.
+        """
+        kind, described = getattr(part, "kind", None), f"the {self.kind} of {owner}"
+        PolyplinkError.unless(
+            is_dataclass(part) and not isinstance(part, type) and isinstance(kind, str),
+            f"{described}, {one_line(repr(part), 60)}, is no dataclass with a field kind",
+            f"the how-to on adding parts describes the kind {self.kind}",
+        )
+        if kind not in self:
+            self._checked(part, described)
+            return
+        built_in: Any = self[str(kind)]
+        PolyplinkError.unless(
+            isinstance(part, built_in),
+            f"{described} has the kind {kind!r}, and a built-in {self.kind} has this name",
+            "rename its kind",
+        )
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:

@@ -23,7 +23,7 @@ from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpo
 from polyplink.learn.contrastive import Views, in_batch_accuracy
 from polyplink.learn.devices import Devices, processes
 from polyplink.learn.fragment_set import FragmentSet, hold_out
-from polyplink.learn.model import Model
+from polyplink.learn.model import Model, loss_of
 from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
 from polyplink.tracklets.prepare import Prepared
@@ -91,7 +91,7 @@ def validate(model: Model, data: FragmentSet) -> Row:
     drawn = validation_bags(config, data)
 
     def of_loss(views: Views) -> float:
-        return loss(views).item()
+        return loss_of(loss, views).item()
 
     by_label: dict[str, Callable[[Views], float]] = {
         "loss_labels": of_loss,

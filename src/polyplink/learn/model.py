@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import LOSSES
 from polyplink.encoders.build import build_projector, build_started
 from polyplink.encoders.device import memory_suffices, place, precision, products
 from polyplink.encoders.encoder import Encoder
@@ -17,7 +18,7 @@ from polyplink.learn.bags import Batch, EpochBags
 from polyplink.learn.contrastive import Views, identities
 from polyplink.learn.devices import Devices, gather, share, share_statistics
 from polyplink.learn.fragment_set import FragmentSet
-from polyplink.learn.train_config import TrainConfig
+from polyplink.learn.train_config import AnyLoss, TrainConfig
 
 _FIRST, _LAST = 25.0, 1e4  # top rate over the first rate, and first rate over the last
 
@@ -170,13 +171,36 @@ class Model:
             for i, batch in enumerate(group, start=1):
                 with self.fabric.no_backward_sync(self.network, enabled=i < len(group)):
                     views = self.views(data, drawn, batch, generator)
-                    loss = self.config.loss(views)
+                    loss = loss_of(self.config.loss, views)
+                    PolyplinkError.unless(
+                        loss.requires_grad,
+                        f"loss {self.config.loss.kind!r} has no gradient",
+                        "compute it from views.tracklets or views.frames with operations of torch",
+                    )
                     losses.append(loss.item())
                     if not math.isfinite(losses[-1]):
-                        raise _bad_batch(losses[-1], views, data, drawn.clips[batch.fragments])
+                        clips = drawn.clips[batch.fragments]
+                        raise _bad_batch(self.config.loss, losses[-1], views, data, clips)
                     self.fabric.backward(loss / len(group))
             self.optimizer.step()  # the first step allocates the moments
         return losses
+
+
+def loss_of(loss: AnyLoss, views: Views) -> torch.Tensor:
+    """The loss of a batch.
+
+    Raises:
+        PolyplinkError: If it is not a scalar tensor.
+    """
+    with LOSSES.running(loss.kind):
+        value = loss(views)
+    if isinstance(value, torch.Tensor) and value.ndim == 0:
+        return value
+    shape = f" of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else ""
+    raise PolyplinkError(
+        f"loss {loss.kind!r} returns a {type(value).__name__}{shape}, not a scalar tensor",
+        "return the mean over its rows",
+    )
 
 
 def labelled(
@@ -206,7 +230,9 @@ def labelled(
     )
 
 
-def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) -> PolyplinkError:
+def _bad_batch(
+    kind: AnyLoss, loss: float, views: Views, data: FragmentSet, clips: np.ndarray
+) -> PolyplinkError:
     """The error for a batch without a finite loss; names the first tracklet that is not finite."""
     names = [data.tracklets.names[i] for i in data.tracklet_of[clips[:, 0]]]
     per_view = views.frames.view(len(names), -1)
@@ -216,9 +242,10 @@ def _bad_batch(loss: float, views: Views, data: FragmentSet, clips: np.ndarray) 
         problem = (
             f"the loss is {loss} in a batch with tracklet {names[0]}, which has finite embeddings"
         )
-        return PolyplinkError(
-            problem, "start anew in another --out with a higher --set loss.temperature"
-        )
+        change = "a higher --set loss.temperature"
+        if not hasattr(kind, "temperature"):
+            change = f"loss {kind.kind!r} corrected"
+        return PolyplinkError(problem, f"start anew in another --out with {change}")
     problem = (
         f"the loss is {loss}: the embedding of tracklet {broken[0]} is not finite "
         f"({len(broken)} of the {len(names)} views of its batch are not)"

@@ -65,6 +65,8 @@ def _recipe_of_file(path: Path, name: str) -> TrainConfig:
             f"{path} has no recipe {name!r}",
             f"write {path}:{names[0]}" if names else f"define a function {name} that returns one",
         )
+    for kind in ("encoder", "bags", "loss"):
+        REGISTRIES[kind].check_settings(getattr(recipe, kind), f"{path}:{name}")
     return recipe
 
 
