@@ -9,7 +9,7 @@ import polars as pl
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import videos_in
-from polyplink.data.files.video import NOTICEABLE, open_video
+from polyplink.data.files.video import NOTICEABLE, Video, open_video
 
 SCHEMA = {
     "procedure_id": pl.String,
@@ -87,16 +87,21 @@ def find_videos(
             matches = _choose(procedure, names, (_videos_in(near), _videos_in(above)), alone)
         if matches:
             path = matches[0]
-            facts = _facts_of(path, faults)
-            if video_source is None and not {path.name, path.stem} & {*names}:  # a guess
-                shape = row.get("width"), row.get("height")
-                if not _have_one_shape(shape, facts[2:]):
-                    kind = "procedure with no video but one of another name and shape, not used"
-                    faults.warn(kind, f"{procedure}: {path}")
-                    continue
-                kind = "procedure with a video of another name, used because it is the only one"
+            is_guess = video_source is None and not {path.name, path.stem} & {*names}
+            with open_video(path) as video:
+                size = video.width, video.height
+                has_shape = _have_one_shape((row.get("width"), row.get("height")), size)
+                is_used = has_shape or not is_guess
+                if is_used:
+                    _warn_of_damage(video, path, faults)
+                    rows.append((procedure, str(path), video.n_frames, video.fps, *size))
+            if is_guess:
+                kind = (
+                    "procedure with a video of another name, used because it is the only one"
+                    if is_used
+                    else "procedure with no video but one of another name and shape, not used"
+                )
                 faults.warn(kind, f"{procedure}: {path}")
-            rows.append((procedure, str(path), *facts))
         elif video_source is not None:
             raise PolyplinkError(
                 f"{video_source} has no video of procedure {procedure}", f"name it {procedure}.mp4"
@@ -104,16 +109,13 @@ def find_videos(
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _facts_of(path: Path, faults: Faults) -> tuple[int, float | None, int, int]:
-    """Length, frame rate, width and height of a video; extends `faults` by what is wrong in it."""
-    with open_video(path) as video:
-        if video.n_missing:
-            kind = "missing frame of a video that is cut short"
-            faults.warn(kind, str(path), video.n_missing)
-        if video.drift > NOTICEABLE:
-            kind = f"video with a varying frame rate, timed at {video.fps:g} fps"
-            faults.warn(kind, str(path))
-        return video.n_frames, video.fps, video.width, video.height
+def _warn_of_damage(video: Video, path: Path, faults: Faults) -> None:
+    """Extend `faults` by missing frames of a video, and by a frame rate that varies."""
+    if video.n_missing:
+        faults.warn("missing frame of a video that is cut short", str(path), video.n_missing)
+    if video.drift > NOTICEABLE:
+        kind = f"video with a varying frame rate, timed at {video.fps:g} fps"
+        faults.warn(kind, str(path))
 
 
 def _have_one_shape(stated: tuple[int | None, int | None], size: tuple[int, int]) -> bool:
