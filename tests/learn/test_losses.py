@@ -27,7 +27,7 @@ from polyplink.learn.soft_targets import (
 from polyplink.learn.train_config import AnyLoss
 
 KINDS = tuple(LOSSES.values())
-OWN_LOOPS = {NoiseAwareLoss}  # losses that are no cross-entropy against weights of pairs
+OWN_LOOPS = {NoiseAwareLoss}  # not a cross-entropy against weights of pairs
 BAG = [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 6]  # two bags have one view
 POLYP = [0, 0, 0, 4, 4, 7, 9, 9, 9, 9, 2, 2, 5, 5]  # polyp 7 has one view
 PROCEDURE = [1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 8, 8]
