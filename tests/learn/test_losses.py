@@ -27,7 +27,7 @@ from polyplink.learn.soft_targets import (
 from polyplink.learn.train_config import AnyLoss
 
 KINDS = tuple(LOSSES.values())
-OWN_LOOPS = {NoiseAwareLoss}  # not a cross-entropy against weights of pairs
+OTHER_LOSSES = {NoiseAwareLoss}  # not a cross-entropy against weights of pairs
 BAG = [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 6]  # two bags have one view
 POLYP = [0, 0, 0, 4, 4, 7, 9, 9, 9, 9, 2, 2, 5, 5]  # polyp 7 has one view
 PROCEDURE = [1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 8, 8]
@@ -108,7 +108,7 @@ def test_losses_equal_naive_loops() -> None:
         ),
         (NtXentLoss(temperature=0.3), lambda a, b: BAG[a] == BAG[b]),
     ]
-    assert {type(loss) for loss, _ in losses} == set(KINDS) - OWN_LOOPS
+    assert {type(loss) for loss, _ in losses} == set(KINDS) - OTHER_LOSSES
     for loss, weight in losses:
         assert_same_loss(lambda z, loss=loss: loss(views_of(z)), weight, 0.3)  # type: ignore[misc]
 
