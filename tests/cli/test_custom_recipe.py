@@ -79,6 +79,13 @@ def test_mistakes_in_recipe_files_are_refused(recipe_file: Path, sample_run: Sam
     assert_refused(
         polyplink("train", broken, sample_run.data), "No module named 'nothing_like_that'"
     )
+    broken.write_text("x = 1\nx / 0\n")
+    assert_refused(
+        polyplink("train", broken, sample_run.data), "ZeroDivisionError: division by zero, line 2)"
+    )
+    broken.write_text("from polyplink.recipes.by_name import find_recipe\nfind_recipe('ntsll')\n")
+    message = f"{broken}: no recipe 'ntsll'; did you mean ntssl?"
+    assert_refused(polyplink("train", broken, sample_run.data), message)
     json_file = recipe_file.parent / "json.py"
     json_file.write_text("")
     assert_refused(

@@ -351,6 +351,7 @@ class NoMetric:
     value = staticmethod(lambda retrieval: retrieval.ap)
 
 ONE = Metric(task="retrieval", meaning="x", value=lambda retrieval: 1.0)
+UNKNOWN = Metric(task="retrieval", meaning="x", value=lambda found: found.ap * float("nan"))
 COMPLEX = Metric(task="retrieval", meaning="x", value=lambda retrieval: retrieval.ap * 1j)
 ROW = Metric(task="counting", meaning="x", value=lambda counted: counted.polyps)
 PAIRS = Metric(task="reid", meaning="x", value=lambda pairs: 1.0)
@@ -366,6 +367,7 @@ PAIRS = Metric(task="reid", meaning="x", value=lambda pairs: 1.0)
         ("--metric {}:ONE --metric {other}:ONE", "other_parts.py:ONE have one name; rename one"),
         ("--clusterer {}:Labels", "clusterer 'Labels' returns list, not a Clustering"),
         ("--metric {}:NoMetric", "metric 'NoMetric' is not a polyplink.evaluate.metric.Metric"),
+        ("--metric {}:UNKNOWN", "metric 'UNKNOWN' is nan for a query with "),
         ("--metric {}:COMPLEX", "metric 'COMPLEX' returns array("),
         ("--clusterer {}:Empty", "the grid() of clusterer 'Empty' has no setting"),
         ("--clusterer {}:Plain", "a setting of clusterer 'Plain' is no dataclass"),

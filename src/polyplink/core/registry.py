@@ -312,12 +312,13 @@ def import_file(path: Path, kind: str) -> ModuleType:
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(path.stem)
-    except PolyplinkError:
-        raise
+    except PolyplinkError as error:
+        raise PolyplinkError(f"{path}: {error.what}", error.hint) from error
     except Exception as error:
-        raise PolyplinkError(
-            f"{path} cannot be imported ({type(error).__name__}: {first_line(error)})", "correct it"
-        ) from error
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f", line {f.lineno}" for f in frames if f.filename == str(path.resolve())]
+        reason = f"{type(error).__name__}: {first_line(error)}{lines[-1] if lines else ''}"
+        raise PolyplinkError(f"{path} cannot be imported ({reason})", "correct it") from error
     PolyplinkError.unless(
         Path(str(module.__file__)).resolve() == path.resolve(),
         f"there is another module called {path.stem}, {module.__file__}",

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Resampled, Weights, ratio, resampled_mean
 from polyplink.evaluate.metric import WITHOUT_OWN, Metric, metrics_of, values_of
 from polyplink.evaluate.ranking import BLOCK, Grouped, rank_matches
@@ -185,6 +186,21 @@ def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Real
     return sums.astype(np.float64)
 
 
+def _checked_values(name: str, metric: Metric, retrieval: Retrieval) -> Reals:
+    """Values of a metric (n,), finite in the rows of valid queries."""
+    values = values_of(name, metric, retrieval, retrieval.matches.shape)
+    unusable = np.flatnonzero(retrieval.valid & ~np.isfinite(values))
+    if unusable.size:
+        row = unusable[0]
+        raise PolyplinkError(
+            f"metric {name!r} is {values[row]} for a query with {retrieval.matches[row]} "
+            f"match{'es' if retrieval.matches[row] > 1 else ''} ({unusable.size} of "
+            f"{retrieval.valid.sum()} queries)",
+            "give every query with a match a number",
+        )
+    return values
+
+
 def query_values(
     retrieval: Retrieval, metrics: Mapping[str, Metric], *, without_own: bool = False
 ) -> dict[str, Reals]:
@@ -195,14 +211,16 @@ def query_values(
         metrics: Metrics of retrieval by name.
         without_own: Also compute metrics that are not as published without the other polyps of the
             query's procedure.
+
+    Raises:
+        PolyplinkError: If a valid query has no finite value.
     """
-    shape = retrieval.matches.shape
     values = {}
     for name, metric in metrics.items():
-        values[name] = values_of(name, metric, retrieval, shape)
+        values[name] = _checked_values(name, metric, retrieval)
     for name, metric in metrics.items():
         if without_own and metric.style == "honest":
-            values[f"{name}{WITHOUT_OWN}"] = values_of(name, metric, retrieval.without_own, shape)
+            values[f"{name}{WITHOUT_OWN}"] = _checked_values(name, metric, retrieval.without_own)
     return values
 
 
