@@ -113,6 +113,14 @@ def test_times_that_do_not_fit_the_rate_end_the_source(step: float) -> None:
         list(frames.frames)
 
 
+def test_a_clock_that_is_set_back_early_fits_the_rate() -> None:
+    black = np.zeros((SIDE, SIDE, 3), np.uint8)
+    timed = [(k / 25 + 1000 * (k < 90), black) for k in range(120)]
+    source = frames_from(timed, name="a", fps=25, width=SIDE, height=SIDE)
+    assert [frame.number for frame in source.frames] == list(range(120))
+    assert len(source.warnings) == 1
+
+
 class Recorder:
     """Takes the frames in place of a `LiveCount`."""
 

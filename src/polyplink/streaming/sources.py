@@ -149,7 +149,8 @@ def frames_from(
     warnings: list[Message] = []
 
     def arrivals() -> Iterator[Arrival]:
-        start = 0.0
+        last: float | None = None
+        elapsed = 0.0  # seconds, without steps back in time
         for count, timed in enumerate(frames):
             at = f"frame {count} of {name}"
             PolyplinkError.unless(
@@ -165,13 +166,13 @@ def frames_from(
             )
             boxes_in = checked(np.asarray(timed[-1]), (width, height)) if boxes else None
             now = float(timed[0])
-            if count == 0:
-                start = now
-            elif count == CHECKED:
+            elapsed += 0.0 if last is None else max(now - last, 0.0)
+            last = now
+            if count == CHECKED:
                 PolyplinkError.unless(
-                    count / fps / 1.5 < now - start < count / fps * 100,
-                    f"the times of {name} say that {count} frames took {now - start:g} s, and fps "
-                    f"is {fps:g}",
+                    count / fps / 1.5 < elapsed < count / fps * 100,
+                    f"the times of {name} say that {count} frames took {elapsed:g} s, and fps is "
+                    f"{fps:g}",
                     "give times in seconds, and at least as many frames per second as arrive",
                 )
             yield now, pixels, boxes_in
