@@ -113,9 +113,12 @@ def test_times_that_do_not_fit_the_rate_end_the_source(step: float) -> None:
         list(frames.frames)
 
 
-def test_a_clock_that_is_set_back_early_fits_the_rate() -> None:
+@pytest.mark.parametrize(("step", "at"), [(-1000.0, 90), (1.7e9, 110)])  # from 1970 to today
+def test_numbers_of_frames_continue_when_the_clock_of_a_program_is_set(
+    step: float, at: int
+) -> None:
     black = np.zeros((SIDE, SIDE, 3), np.uint8)
-    timed = [(k / 25 + 1000 * (k < 90), black) for k in range(120)]
+    timed = [(k / 25 + step * (k >= at), black) for k in range(120)]
     source = frames_from(timed, name="a", fps=25, width=SIDE, height=SIDE)
     assert [frame.number for frame in source.frames] == list(range(120))
     assert len(source.warnings) == 1

@@ -11,7 +11,6 @@ line per frame. The pictures come from a recording, or each box comes with a cro
 
 import base64
 import binascii
-import math
 import re
 import sys
 import time
@@ -43,6 +42,7 @@ LONGEST_LINE = 16 << 20  # characters
 LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
 PATIENCE = 10.0  # seconds to wait for a stream to open, and at least for its next packet
 CHECKED = 100  # frames of a program after which their rate is compared with the stated one
+LONGEST_GAP = 86_400.0  # seconds between frames of a program; a longer step is a reset clock
 RESTART = 1.0  # seconds: if a stream's clock goes back further, it counts as restarted
 # Formats of FFmpeg for capture devices: "v4l2:/dev/video0", "dshow:video=NAME".
 DEVICES = ("v4l2", "dshow", "avfoundation", "decklink", "gdigrab", "x11grab")
@@ -180,7 +180,7 @@ def frames_from(
     def jumped(seconds: float) -> None:
         warnings.append(_jump(name, seconds))
 
-    numbered = _numbered(arrivals(), fps, math.inf, jumped)
+    numbered = _numbered(arrivals(), fps, LONGEST_GAP, jumped)
     kind: Kind = "lines" if wait else "device"
     return LiveSource(
         name,
