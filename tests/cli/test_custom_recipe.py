@@ -93,6 +93,23 @@ def test_mistakes_in_recipe_files_are_refused(recipe_file: Path, sample_run: Sam
     )
 
 
+def test_a_loss_of_a_file_replaces_that_of_a_recipe(
+    recipe_file: Path, sample_run: SampleRun
+) -> None:
+    sets = [f"--set=loss.kind={recipe_file}:Spread", "--set=loss.least=0.25"]
+    result = polyplink("train", "ntssl-demo", sample_run.data, *_tiny(recipe_file), *sets)
+    assert result.exit_code == 0, result.output
+    run = json.loads((recipe_file.parent / "run" / "run.json").read_text())
+    assert run["settings"]["loss"] == {"kind": "spread", "least": 0.25}
+    for name, message in (
+        ("Spred", "has no loss 'Spred'"),
+        ("recipe", ":recipe is no dataclass"),
+        ("Views", ":Views is no dataclass with a field kind"),
+    ):
+        kind = f"--set=loss.kind={recipe_file}:{name}"
+        assert_refused(polyplink("train", "ntssl-demo", sample_run.data, kind), message)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [

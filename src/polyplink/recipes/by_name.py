@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.core.artefacts import to_plain
+from polyplink.core.artefacts import from_plain, to_plain
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import REGISTRIES
 from polyplink.core.ranges import Range
-from polyplink.core.registry import import_file
+from polyplink.core.registry import import_file, object_of_file
 from polyplink.learn.train_config import TrainConfig
 from polyplink.recipes.earlier import EARLIER
 from polyplink.recipes.ntssl import NTSSL
@@ -128,12 +128,36 @@ def _text(hint: Any) -> str:
     return "none" if hint is type(None) else str(getattr(hint, "__name__", hint)).lower()
 
 
+def _settings_of_file(kind: str, text: str, plain: dict[str, Any]) -> Any:
+    """A loss or bags of a class in a file, with the fields that it shares with the former part.
+
+    Args:
+        kind: The kind of part, which is the name of the recipe's field.
+        text: FILE.py:NAME of the class.
+        plain: The former part, from `to_plain`.
+    """
+    file, _, name = text.partition(".py:")
+    part = object_of_file(Path(f"{file}.py"), name, kind)
+    is_class = dataclasses.is_dataclass(part) and isinstance(part, type)
+    names = {field.name for field in dataclasses.fields(part)} if is_class else set()
+    PolyplinkError.unless(
+        "kind" in names,
+        f"{text} is no dataclass with a field kind",
+        f"the how-to on adding parts describes the kind {kind}",
+    )
+    shared = {key: value for key, value in plain.items() if key in names - {"kind"}}
+    settings: Any = from_plain(part, shared)
+    REGISTRIES[kind].check_settings(settings, text)
+    return settings
+
+
 def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
     """A recipe with some fields changed.
 
     Args:
         recipe: The recipe.
-        assignments: "dotted.name=value"; values as JSON, bare words as text, "none" for None.
+        assignments: "dotted.name=value"; values as JSON, bare words as text, "none" for None. The
+            value of a `kind` may be FILE.py:NAME, a class of the user's.
 
     Raises:
         PolyplinkError: If an assignment has no "=" or names no field (the message suggests the
@@ -154,6 +178,8 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
             if field == "kind" and outer:  # the field holds another class from now on
                 value: Any = to_plain(parents.pop()) | {"kind": _parse(text, str)}
                 field = outer.pop()
+                if ".py:" in text:
+                    value = _settings_of_file(field, text, value)
             else:
                 value = _parse(text, _hint(parents[-1], field))
             value = TypeAdapter(_hint(parents[-1], field)).validate_python(value)
