@@ -157,7 +157,7 @@ def random_sets(
         splits: Returns the parts, from all names and from the names with polyps.
     """
     names = st.lists(st.sampled_from(order), min_size=1, max_size=3, unique=True)
-    boxes: Rows = []
+    boxes: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # without repeated ones, also if rounded
     polyps: Rows = []
     procedures = []
     for name in sorted(draw(names), key=order.index):
@@ -170,11 +170,14 @@ def random_sets(
         ids = draw(polyps_of(name, bool(frames)))
         owner = st.sampled_from([*ids, None] if unnamed else ids)
         for frame in frames:
-            sides = draw(box(width, height))
-            boxes.append((name, frame, *sides, draw(owner), draw(scores)))
+            sides, rest = draw(box(width, height)), (draw(owner), draw(scores))
+            boxes.setdefault((name, frame, *map(round, sides), *rest), (name, frame, *sides, *rest))
         polyps += [(polyp_id, name, *draw(polyp)) for polyp_id in ids]
     parts = splits([p["procedure_id"] for p in procedures], {row[1] for row in polyps})
-    tables = _table(boxes, (*BOX, "score")), pl.DataFrame(procedures, infer_schema_length=None)
+    tables = (
+        _table([*boxes.values()], (*BOX, "score")),
+        pl.DataFrame(procedures, infer_schema_length=None),
+    )
     return DataSet.of(*tables, _table(polyps, (*POLYP, "morphology")), parts)
 
 
