@@ -116,6 +116,11 @@ def test_a_metric_without_data_is_undefined_or_ideal(name: str, single: Evaluati
     assert value is None or name in COUNTS or value == METRICS[name].ideal
 
 
+def test_no_two_metrics_of_a_task_have_one_key() -> None:
+    keys = [(metric.task, metric.key) for metric in METRICS.values() if metric.key]
+    assert len(keys) == len(set(keys))
+
+
 def test_a_metric_of_an_unknown_task_is_refused() -> None:
     with pytest.raises(PolyplinkError, match="no task 'retreival'; did you mean retrieval"):
         Metric(task="retreival", meaning="x")  # type: ignore[arg-type]
