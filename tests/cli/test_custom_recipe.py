@@ -103,8 +103,8 @@ def test_a_loss_of_a_file_replaces_that_of_a_recipe(
     assert run["settings"]["loss"] == {"kind": "spread", "least": 0.25}
     for name, message in (
         ("Spred", "has no loss 'Spred'"),
-        ("recipe", ":recipe is no dataclass"),
-        ("Views", ":Views is no dataclass with a field kind"),
+        ("recipe", ":recipe is not a dataclass"),
+        ("Views", ":Views is not a dataclass with a field `kind`"),
     ):
         kind = f"--set=loss.kind={recipe_file}:{name}"
         assert_refused(polyplink("train", "ntssl-demo", sample_run.data, kind), message)
@@ -114,13 +114,13 @@ def test_a_loss_of_a_file_replaces_that_of_a_recipe(
     ("before", "after", "message"),
     [
         ("views.tracklets.std(dim=0)).relu().mean()", "views.tracklets)", "of shape ("),
-        ("return (self", "return 0.5 or (self", "'spread' returns a float, not a scalar tensor"),
+        ("return (self", "return 0.5 or (self", "'spread' returns 0.5, not a scalar tensor"),
         (".std(dim=0)", ".detach()", "loss 'spread' has no gradient"),
         (".mean()", ".mean() * float('nan')", "start anew in another --out with loss 'spread' cor"),
         ('"spread"\n', '"nt_xent"\n', "has the kind 'nt_xent', and a built-in loss has this name"),
         ("__call__", "forward", "the loss of {}:recipe has no __call__"),
-        ("loss=Spread()", "loss=Spread", "is no dataclass with a field kind"),
-        ("@dataclass(frozen=True)", "", "is no dataclass with a field kind"),
+        ("loss=Spread()", "loss=Spread", "is not a dataclass with a field `kind`"),
+        ("@dataclass(frozen=True)", "", "is not a dataclass with a field `kind`"),
     ],
 )
 def test_mistakes_in_a_loss_are_refused(

@@ -216,7 +216,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         kind, described = getattr(part, "kind", None), f"the {self.kind} of {owner}"
         PolyplinkError.unless(
             is_dataclass(part) and not isinstance(part, type) and isinstance(kind, str),
-            f"{described}, {one_line(repr(part), 60)}, is no dataclass with a field kind",
+            f"{described}, {one_line(repr(part), 60)}, is not a dataclass with a field `kind`",
             f"the how-to on adding parts describes the kind {self.kind}",
         )
         if kind not in self:

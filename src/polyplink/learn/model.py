@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, one_line
 from polyplink.core.parts import LOSSES
 from polyplink.encoders.build import build_projector, build_started
 from polyplink.encoders.device import memory_suffices, place, precision, products
@@ -196,9 +196,10 @@ def loss_of(loss: AnyLoss, views: Views) -> torch.Tensor:
         value = loss(views)
     if isinstance(value, torch.Tensor) and value.ndim == 0:
         return value
-    shape = f" of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else ""
+    is_tensor = isinstance(value, torch.Tensor)
+    returned = f"a tensor of shape {tuple(value.shape)}" if is_tensor else one_line(repr(value), 60)
     raise PolyplinkError(
-        f"loss {loss.kind!r} returns a {type(value).__name__}{shape}, not a scalar tensor",
+        f"loss {loss.kind!r} returns {returned}, not a scalar tensor",
         "return the mean over its rows",
     )
 

@@ -142,7 +142,7 @@ def _settings_of_file(kind: str, text: str, plain: dict[str, Any]) -> Any:
     names = {field.name for field in dataclasses.fields(part)} if is_class else set()
     PolyplinkError.unless(
         "kind" in names,
-        f"{text} is no dataclass with a field kind",
+        f"{text} is not a dataclass with a field `kind`",
         f"the how-to on adding parts describes the kind {kind}",
     )
     shared = {key: value for key, value in plain.items() if key in names - {"kind"}}
