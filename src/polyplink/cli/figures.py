@@ -36,8 +36,8 @@ def draw_figures(
         Sequence[str],
         Option(
             "--clusterer",
-            help="Clusterers in the figures counting and clusterers; all built-in ones by "
-            "default; may be repeated.",
+            help=f"In the figures counting and clusterers: {', '.join(CLUSTERERS)}, or "
+            "FILE.py:NAME for your own; all built-in ones by default; may be repeated.",
             autocompletion=options.CLUSTERER_NAMES,
         ),
     ] = (),
@@ -57,7 +57,8 @@ def draw_figures(
         out: The output folder, which gets SVG and PNG files.
         beside: NAME=WEIGHTS: other encoders to compare with.
         only: Names of figures, or FILE.py:NAME; all built-in ones by default.
-        clusterers: Clusterers in the figures counting and clusterers; all built-in ones by default.
+        clusterers: Clusterers in the figures counting and clusterers, FILE.py:NAME for your own;
+            all built-in ones by default.
         part: Part of the data set.
         grid: Settings searched: paper or demo.
         device: Name of the device: auto, cpu, cuda or cuda:N.
