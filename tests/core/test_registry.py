@@ -21,12 +21,13 @@ from polyplink.cli import options
 from polyplink.cli.command import build, sections
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.parts import LOSSES, REGISTRIES, SECTIONS, VERBS
+from polyplink.core.parts import LOSSES, METRICS, REGISTRIES, SECTIONS, VERBS
 from polyplink.core.registry import Registry
 from polyplink.data.tables import read_data
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, record_path
 from polyplink.encoders.build import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights
+from polyplink.evaluate.metric import Metric
 from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.recipes.by_name import override
 from polyplink.recipes.ntssl import ntssl_demo
@@ -366,7 +367,7 @@ PAIRS = Metric(task="reid", meaning="x", value=lambda pairs: 1.0)
         ("--metric {}:PAIRS", "'PAIRS': only built-in metrics can be of re-identification"),
         ("--metric {}:ONE --metric {other}:ONE", "other_parts.py:ONE have one name; rename one"),
         ("--clusterer {}:Labels", "clusterer 'Labels' returns list, not a Clustering"),
-        ("--metric {}:NoMetric", "metric 'NoMetric' is not a polyplink.evaluate.metric.Metric"),
+        ("--metric {}:NoMetric", "NoMetric is not a polyplink.evaluate.metric.Metric"),
         ("--metric {}:UNKNOWN", "metric 'UNKNOWN' is nan for a query with "),
         ("--metric {}:COMPLEX", "metric 'COMPLEX' returns array("),
         ("--clusterer {}:Empty", "the grid() of clusterer 'Empty' has no setting"),
@@ -383,6 +384,8 @@ def test_a_part_of_a_file_that_returns_something_else_is_refused(
     tasks = ("--task", "retrieval", "--task", "counting", "--no-baselines", "--grid", "demo")
     command = ("evaluate", sample_run.run, sample_run.data, "-o", tmp_path / "out", *tasks)
     assert_refused(polyplink(*command, "--choose-on", "train", *options), message)
+    # The tables of a later evaluation in this process read all metrics.
+    assert all(isinstance(metric, Metric) for metric in METRICS.in_use().values())
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,7 @@ METRICS = Registry[Any](
         "MOTA": "polyplink.evaluate.hota:MOTA",
     },
     needs=("value",),
+    instance_of="polyplink.evaluate.metric:Metric",
 )
 LAYOUTS = Registry[Any](
     "layout",

@@ -76,6 +76,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         group: Group of the entry points with which packages add parts.
         built_in: "module:object" by name.
         needs: Methods that a part of a package or file must have.
+        instance_of: "module:class" of which such a part must be an instance; "" for any.
 
     Example:
         >>> clusterers = Registry[type]("clusterer", "x", {"links": "fractions:Fraction"})
@@ -87,9 +88,14 @@ class Registry(Mapping[str, Part], Generic[Part]):
     """
 
     def __init__(
-        self, kind: str, group: str, built_in: Mapping[str, str], needs: Sequence[str] = ()
+        self,
+        kind: str,
+        group: str,
+        built_in: Mapping[str, str],
+        needs: Sequence[str] = (),
+        instance_of: str = "",
     ) -> None:
-        self.kind, self.group, self.needs = kind, group, needs
+        self.kind, self.group, self.needs, self.instance_of = kind, group, needs, instance_of
         self._built_in = built_in
         self._chosen: dict[str, Part] = {}
 
@@ -155,6 +161,12 @@ class Registry(Mapping[str, Part], Generic[Part]):
         PolyplinkError.unless(
             not lacking,
             f"{owner} has no {' and no '.join(lacking)}",
+            f"the how-to on adding parts describes the kind {self.kind}",
+        )
+        module, _, name = self.instance_of.partition(":")
+        PolyplinkError.unless(
+            not module or isinstance(part, getattr(importlib.import_module(module), name)),
+            f"{owner} is not a {module}.{name}",
             f"the how-to on adding parts describes the kind {self.kind}",
         )
         checked: Part = part

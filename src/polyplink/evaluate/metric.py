@@ -90,11 +90,6 @@ def take_metrics(names: Sequence[str]) -> tuple[str, ...]:
     taken = METRICS.take(names)
     for name in taken:
         PolyplinkError.unless(
-            name in METRICS or isinstance(METRICS.find(name), Metric),
-            f"metric {name!r} is not a polyplink.evaluate.metric.Metric",
-            "pass its function to Metric(task=..., meaning=..., value=...)",
-        )
-        PolyplinkError.unless(
             name in METRICS or METRICS.find(name).task != "reid",
             f"metric {name!r}: only built-in metrics can be of re-identification",
             "give it the task retrieval, counting or tracking",
