@@ -369,15 +369,16 @@ def test_a_detector_is_trained_evaluated_and_used(
     )
     known = record | {"trained_on": ["elsewhere", *facts["held"]], "datasets": ["elsewhere"]}
     out.with_suffix(".json").write_text(json.dumps(known))
-    further = ("-o", tmp_path / "further.onnx", "--init", out, "--epochs", "1", "--held", "0.2")
-    trained_further = polyplink("train-detector", sample_run.data, *further, "--side", "64")
+    short = ("--epochs", "1", "--side", "64", "--frames", "4")
+    further = ("-o", tmp_path / "further.onnx", "--init", out, "--held", "0.2", *short)
+    trained_further = polyplink("train-detector", sample_run.data, *further)
     assert trained_further.exit_code == 0, trained_further.output
     assert "was trained on 1 of the procedures and images held out" in trained_further.stderr
     record_further = json.loads((tmp_path / "further.json").read_text())
     assert {"elsewhere", *facts["held"]} < set(record_further["trained_on"])
     assert "elsewhere" in record_further["datasets"]
-    from_shipped = ("-o", tmp_path / "s.onnx", "--init", DETECTOR, "--epochs", "1", "--held", "0")
-    trained_further = polyplink("train-detector", sample_run.data, *from_shipped, "--side", "64")
+    from_shipped = ("-o", tmp_path / "s.onnx", "--init", DETECTOR, "--held", "0", *short)
+    trained_further = polyplink("train-detector", sample_run.data, *from_shipped)
     assert trained_further.exit_code == 0, trained_further.output
     shipped, ours = map(read_record, (shipped_model(DETECTOR).path, tmp_path / "s.onnx"))
     assert {*shipped.trained_on, "001-001"} <= set(ours.trained_on)
