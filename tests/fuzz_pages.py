@@ -32,6 +32,7 @@ ANSWERS = (
     {"kind": "move", "row": 0, "to": 1},
     {"kind": "not_polyp", "rows": [1]},
     {"kind": "cut", "row": 0, "frame": 8},
+    {"kind": "missed", "frame": 8},
     {"kind": "done"},
     {"kind": "undo", "of": "0123456789ab"},
 )

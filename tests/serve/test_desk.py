@@ -23,9 +23,10 @@ from polyplink.encoders.vectors import read_embeddings, write_embeddings
 from polyplink.serve.cut_tracklets import cut_rows
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
-from polyplink.serve.pictures import parse_mask
+from polyplink.serve.pictures import Pictures, parse_mask
 from polyplink.serve.solved import split_polyps
 from tests.conftest import SampleRun
+from tests.data.videos import number_of, write_video
 from tests.samples import write_procedures
 from tests.serve.loads import measure, write_counted
 
@@ -280,6 +281,43 @@ def test_polyps_that_look_alike_are_named_as_corrected(
         answered = desk.correct(0, answer)
         assert not [line for line in alike(answered) if removed["id"] in line]
         assert alike(desk.correct(0, {"kind": "undo", "of": answered["undo"]})) == alike(removed)
+
+
+def test_missed_polyps_are_added_to_the_count_and_removed(desk: Desk, counted_folder: Path) -> None:
+    before = desk.procedure(0)
+    later = desk.correct(0, {"kind": "missed", "frame": 40})
+    after = desk.correct(0, {"kind": "missed", "frame": 8})
+    row = desk.overview()["procedures"][0]
+    assert (after["polyps"], row["polyps"], row["missed"]) == (before["polyps"] + 2,) * 2 + (2,)
+    assert after["groups"] == before["groups"]  # polyps with views keep their numbers
+    assert [one["frame"] for one in after["missed"]] == [8, 40]
+    assert after["missed"][0]["at_s"] == round(8 / desk.rates[desk.names[0]], 2)
+    assert (after["low"], after["high"], after["corrected"]) == (None, None, True)
+    assert Desk(counted_folder).procedure(0)["missed"] == after["missed"]
+    left = desk.correct(0, {"kind": "undo", "of": later["missed"][0]["id"]})
+    assert [one["frame"] for one in left["missed"]] == [8]
+    # Without any view, the count is what the reviewer added.
+    only = desk.correct(0, {"kind": "not_polyp", "rows": list(range(6))})
+    assert (only["polyps"], only["groups"]) == (1, [])
+    for frame in (-1, before["n_frames"], "8", True, None):
+        with pytest.raises(PolyplinkError, match="no frame"):
+            desk.correct(0, {"kind": "missed", "frame": frame})
+
+
+def test_any_frame_of_a_video_can_be_shown_also_without_a_box(desk: Desk, tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    prepared, name = desk.prepared, desk.names[0]
+    write_video(tmp_path / f"{name}.mp4", 9)
+    (tmp_path / f"{name}.txt").touch()
+    procedures = prepared.data.procedures.with_columns(source=pl.lit("."))
+    data = replace(prepared.data, procedures=procedures)
+    named = prepared.detections.with_columns(image=pl.format(f"{name}.mp4#{{}}", "frame"))
+    for boxes in (named.filter(frame=5), named.clear()):
+        pictures = Pictures(replace(prepared, detections=boxes, data=data), tmp_path)
+        assert pictures.recorded(name)
+        assert pictures.video_of(name) == f"{name}.mp4"
+        assert number_of(pixels(pictures.frame(name, 7))) == 7
+    assert desk.pictures.video_of(name) is None  # its frames are images, known by their boxes
 
 
 def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Path) -> None:

@@ -84,6 +84,29 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     assert "http" not in page.replace("http-equiv", "")
 
 
+def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(desk: Desk) -> None:
+    frame = desk.procedure(0)["tracklets"][0]["first_frame"]
+    state = desk.correct(0, {"kind": "missed", "frame": frame})
+    hand_off(desk)
+    out = desk.out / FOLDER
+    review = TypeAdapter(Review).validate_json((out / "review.json").read_text())
+    *counted, added = review.procedures[0].reviewed_polyps
+    assert review.procedures[0].polyps == len(counted) + 1 == state["polyps"]
+    assert [polyp.added_at for polyp in counted] == [None] * len(counted)
+    assert (added.polyp, added.added_at, added.views) == (f"P{len(counted) + 1}", frame, ())
+    table = pl.read_csv(out / "polyps.csv")
+    assert table["Added by hand"].to_list().count("yes") == 1
+    row = table.filter(pl.col("Added by hand") == "yes").row(0, named=True)
+    assert (row["Polyp"], row["Views"], row["First seen"]) == (added.polyp, 0, row["Last seen"])
+    page = (out / "report.html").read_text()
+    assert page.count("not detected, added at") == 1
+    assert page.count("<img") == sum(min(6, len(polyp.views)) for one in review.procedures
+                                     for polyp in one.reviewed_polyps) + 1  # fmt: skip
+    # Boxes are of the detected polyps alone.
+    boxes = import_coco(out / "coco", images=False).data.detections
+    assert boxes.filter(procedure_id=desk.names[0])["polyp_id"].n_unique() == len(counted)
+
+
 def test_imported_boxes_are_returned_with_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None:
     data, folder, source = desk.prepared.data, desk.pictures.folder, tmp_path / "mine.csv"
     data.detections.reverse().write_csv(source)

@@ -474,6 +474,40 @@ def test_the_viewer_cuts_a_view_and_shows_similar_views_of_an_index(
     assert PAGE_ERRORS[page] == []
 
 
+def test_a_missed_polyp_is_added_in_the_recording_and_removed(
+    context: BrowserContext, address: str
+) -> None:
+    def of_a_video(route: Route) -> None:  # the recordings of the tests are images
+        route.fulfill(json=route.fetch().json() | {"video": True})
+
+    context.route(re.compile(r"/api/procedures/1(/corrections)?$"), of_a_video)
+    page = open_page(context, address)
+    before = count_of(page)
+    page.locator("#recording").click()
+    page.wait_for_selector("#viewer .picture img")
+    expect(page.locator("#viewer rect.over")).to_have_count(1)  # the counted view in this frame
+    expect(page.locator("#viewer-title")).to_contain_text("Polyp")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#viewer .where")).to_contain_text("Picture 2 of")
+    page.keyboard.press("a")
+    expect(page.locator("#viewer-add")).to_be_disabled()
+    expect(page.locator("#viewer [role=status]")).to_contain_text("Now")
+    page.keyboard.press("a")  # one polyp in a frame
+    page.keyboard.press("PageUp")  # ten seconds back, at most to the first frame
+    expect(page.locator("#viewer .where")).to_contain_text("Picture 1 of")
+    expect(page.locator("#viewer-add")).to_be_enabled()
+    page.keyboard.press("Escape")
+    assert count_of(page) == before + 1
+    expect(page.locator(".polyp").last).to_contain_text("not detected, added at 0:00")
+    page.locator(".polyp").last.locator(".view").click()
+    expect(page.locator("#viewer .where")).to_contain_text("Picture 2 of")
+    page.keyboard.press("Escape")
+    page.locator("[id^=remove-]").click()
+    expect(page.locator("[id^=remove-]")).to_have_count(0)
+    assert count_of(page) == before
+    assert PAGE_ERRORS[page] == []
+
+
 def test_language_and_theme_are_remembered(context: BrowserContext, address: str) -> None:
     page = open_page(context, address)
     expect(page.locator(".unit")).to_have_text(re.compile("polyps?"))

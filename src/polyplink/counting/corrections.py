@@ -28,10 +28,12 @@ from polyplink.data.files.folders import check_is_folder
 LOG = "corrections.jsonl"
 
 PairKind = Literal["same", "different", "unsure", "split"]
-OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reopen", "undo", "redo"]
+OtherKind = Literal[
+    "not_polyp", "polyp", "merge", "move", "cut", "missed", "done", "reopen", "undo", "redo"
+]
 PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
 KINDS = (*PAIRS, *get_args(OtherKind))
-WITHOUT_VIEWS = ("undo", "redo", "done", "reopen")  # kinds that are about no view
+ABOUT_NO_POLYP = ("undo", "redo", "done", "reopen")
 Pair = tuple[str, str]
 HINT = "give a folder that `polyplink run` or `polyplink count` wrote"
 
@@ -55,7 +57,7 @@ def counted_folder(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Correction:
-    """One answer of a reviewer about tracklets of one procedure.
+    """One answer of a reviewer about one procedure.
 
     Attributes:
         procedure: The procedure.
@@ -64,11 +66,12 @@ class Correction:
             `tracklets` show another polyp than `others`; `move`: tracklets[0] shows the polyp of
             others[0] (or no other's), not that of `apart`; `cut`: tracklets[0] shows one polyp
             before `frame` and another from there on, and its parts are others[0] and others[1];
-            `done` and `reopen` about the procedure; `undo`, `redo`.
+            `missed`: a polyp without a tracklet is in view in `frame`; `done` and `reopen` about
+            the procedure; `undo`, `redo`.
         tracklets: Ids of tracklets.
         others: Ids of the other tracklets.
         apart: For `move`, the tracklets from which it was moved away.
-        frame: For `cut`, the first frame of the second part.
+        frame: For `cut`, the first frame of the second part; for `missed`, that of the polyp.
         joined: For `unsure`, whether the two tracklets were counted as one polyp then.
         of: For `undo` and `redo`, the id of the correction.
         views: Key of the views that were reviewed, see `views_key`; "" in logs of earlier versions.
@@ -92,13 +95,18 @@ class Correction:
 
     def __post_init__(self) -> None:
         """Refuse a correction that lacks a field or tracklets."""
-        n_tracklets = {"merge": 2}.get(self.kind, int(self.kind not in WITHOUT_VIEWS))
+        without_tracklets = ("missed", *ABOUT_NO_POLYP)
+        n_tracklets = {"merge": 2}.get(self.kind, int(self.kind not in without_tracklets))
         n_others = {"cut": 2}.get(self.kind, int(self.kind in PAIRS))
         complete = len(self.tracklets) >= n_tracklets and len(self.others) >= n_others
-        complete &= self.frame is not None or self.kind != "cut"
+        complete &= self.frame is not None or self.kind not in ("cut", "missed")
         complete &= self.of is not None or self.kind not in ("undo", "redo")
         if not complete:
             raise ValueError(f"{self.kind!r} is not complete")
+
+    def seconds(self, rate: float) -> float | None:
+        """The time of `frame` in seconds, at `rate` frames per second; None without a frame."""
+        return None if self.frame is None else round(self.frame / rate, 2)
 
     def pairs(self) -> tuple[list[Pair], list[Pair]]:
         """Pairs of tracklets that show one polyp, and pairs that show two, by this correction."""
@@ -180,6 +188,7 @@ class Decided:
         unsure: Pairs that were reviewed without a decision, and `Correction.joined`.
         removed: Tracklets that show no polyp.
         restored: Tracklets that show a polyp, even if the model of false alarms rejects them.
+        missed: Polyps without a tracklet, by frame.
         set_aside: Contradicted corrections, each with the later ones that contradict it.
         undone: Corrections that were undone.
         undo: The correction to undo next.
@@ -192,6 +201,7 @@ class Decided:
     unsure: tuple[tuple[str, str, bool | None], ...]
     removed: frozenset[str]
     restored: frozenset[str]
+    missed: tuple[Correction, ...]
     set_aside: dict[str, tuple[str, ...]]
     undone: frozenset[str]
     undo: str | None
@@ -240,6 +250,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         for answer in active
         if answer.kind == "unsure"
     ]
+    missed = [answer for answer in active if answer.kind == "missed"]
     order = list(answers)
     latest = next(reversed(undone), None)
     # A new answer after an undo leaves nothing to redo.
@@ -250,6 +261,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         unsure=tuple(pair for pair in unsure if counted.issuperset(pair[:2])),
         removed=frozenset(name for name, polyp in shows.items() if not polyp),
         restored=frozenset(name for name, polyp in shows.items() if polyp),
+        missed=tuple(sorted(missed, key=lambda answer: answer.frame or 0)),
         set_aside=set_aside,
         undone=frozenset(undone),
         undo=active[-1].id if active else None,
@@ -338,10 +350,10 @@ def review_messages(
 
 
 def applying(log: Sequence[Correction], decided: Decided) -> list[Correction]:
-    """Answers about views that apply: neither undone nor contradicted by later ones."""
+    """Answers about polyps that apply: neither undone nor contradicted by later ones."""
     withdrawn = decided.undone | decided.set_aside.keys()
     return [
-        answer for answer in log if answer.kind not in WITHOUT_VIEWS and answer.id not in withdrawn
+        answer for answer in log if answer.kind not in ABOUT_NO_POLYP and answer.id not in withdrawn
     ]
 
 
@@ -404,7 +416,9 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
     PolyplinkError.unless(isinstance(answer, dict), "a correction is an object", hint)
     kind = answer.get("kind")
     PolyplinkError.unless(
-        kind in KINDS and kind != "cut", f"no kind of correction {str(kind)[:40]!r}", hint
+        kind in KINDS and kind not in ("cut", "missed"),
+        f"no kind of correction {str(kind)[:40]!r}",
+        hint,
     )
 
     def rows(*names: str) -> tuple[str, ...]:

@@ -269,6 +269,8 @@ class Desk:
             ids, reviewer_name = solved.table["tracklet_id"].to_list(), reviewer or self.reviewer
             if answer.get("kind") == "cut":
                 parsed = self._cut(index, answer, reviewer_name)
+            elif answer.get("kind") == "missed":
+                parsed = self._missed(index, answer, reviewer_name)
             else:
                 parsed = parse_correction(answer, self.names[index], ids, reviewer_name)
             key = views_key(self._uncut(self.names[index]))
@@ -315,6 +317,21 @@ class Desk:
             self.names[index], "cut", (uncut_id,), parts, frame=frame, reviewer=reviewer[:80]
         )
 
+    def _missed(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
+        """A polyp that has no tracklet, in view in the frame `frame` of the recording.
+
+        Raises:
+            PolyplinkError: If there is no such frame.
+        """
+        name, frame = self.names[index], answer.get("frame")
+        n_frames = self.pictures.procedures[name]["n_frames"]
+        PolyplinkError.unless(
+            type(frame) is int and 0 <= frame < n_frames,
+            f"no frame {str(frame)[:40]} in {name}",
+            "reload the page",
+        )
+        return Correction(name, "missed", frame=frame, reviewer=reviewer[:80])
+
     def _warnings(self) -> dict[str, list[str]]:
         """The warnings of the count by language; of polyps that look alike, as corrected."""
         solved = {name: self.solve(index) for index, name in enumerate(self.names)}
@@ -345,6 +362,7 @@ class Desk:
                     "corrections": len(applying(solved.log, solved.decided)),
                     "corrected": solved.corrected,
                     "conflicts": len(solved.decided.set_aside),
+                    "missed": len(solved.decided.missed),
                     "duration_s": self._duration(name),
                     "done": solved.decided.done,
                     "outdated": solved.outdated,
@@ -381,6 +399,7 @@ class Desk:
             "fps": row["fps"],
             "n_frames": row["n_frames"],
             "recording": self.pictures.recorded(name),
+            "video": self.pictures.video_of(name) is not None,
             "polyps": polyps,
             "low": low,
             "high": high,
@@ -388,7 +407,11 @@ class Desk:
             "corrected": solved.corrected,
             "done": solved.decided.done,
             "outdated": solved.outdated,
-            "groups": self._groups(solved, tracklets, polyps),
+            "groups": self._groups(solved, tracklets),
+            "missed": [
+                {"id": missed.id, "frame": missed.frame, "at_s": missed.seconds(self.rates[name])}
+                for missed in solved.decided.missed
+            ],
             "tracklets": tracklets,
             "questions": [
                 shown_question(doubt, solved.counted)
@@ -398,20 +421,20 @@ class Desk:
                 {"correction": correction_id, "with": list(by)}
                 for correction_id, by in solved.decided.set_aside.items()
             ],
-            "log": shown_log(solved),
+            "log": shown_log(solved, self.rates[name]),
             "undo": solved.decided.undo,
             "redo": solved.decided.redo,
         }
 
     def _groups(
-        self, solved: Solved, tracklets: Sequence[Mapping[str, Any]], polyps: int
+        self, solved: Solved, tracklets: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The polyps of a procedure for the page; `rows` are the rows of its tracklets."""
-        readings = []
-        if solved.views is not None and solved.identities is not None:
-            readings = self.point.read(solved.views.vectors, solved.identities.labels)
+        """The linked polyps of a procedure for the page; `rows` are the rows of its tracklets."""
+        if solved.views is None or solved.identities is None:
+            return []
+        readings = self.point.read(solved.views.vectors, solved.identities.labels)
         groups = []
-        for place in range(polyps):
+        for place in range(len(solved.identities.names)):
             rows = [i for i, polyp in enumerate(solved.polyps) if polyp == place]
             rows.sort(key=lambda i: tracklets[i]["start_s"])  # parts of a tracklet come last
             probabilities = [tracklets[i]["probability"] for i in rows]
@@ -487,14 +510,14 @@ class Desk:
             self.names[index], tracklet["place"], k + tracklet["skipped"], size
         )
 
-    def frame(self, index: int, frame: int) -> bytes:
-        """A frame of the recording as JPEG.
+    def frame(self, index: int, frame: int, size: int | None = None) -> bytes:
+        """A frame of the recording as JPEG, at most `size` pixels wide and high.
 
         Raises:
             PolyplinkError: If the frame cannot be read.
         """
         self.solve(index)
-        return self.pictures.frame(self.names[index], frame)
+        return self.pictures.frame(self.names[index], frame, size)
 
     def boxes(self, index: int, row: int) -> dict[str, Any]:
         """The boxes of a tracklet, [frame, x, y, w, h], and the frame size, in pixels."""

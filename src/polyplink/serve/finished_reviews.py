@@ -54,9 +54,11 @@ def fit_reviews(
 
 
 def _corrected(desk: Desk) -> list[int]:
-    """Change in the number of polyps that the review made to each finished procedure."""
+    """Change in the number of polyps with views that the review made to each finished procedure."""
     procedures = zip(desk.overview()["procedures"], desk.count.procedures, strict=True)
-    return [row["polyps"] - before.polyps for row, before in procedures if row["done"]]
+    return [
+        row["polyps"] - row["missed"] - before.polyps for row, before in procedures if row["done"]
+    ]
 
 
 def finished_procedures(desk: Desk) -> list[ProcedureTracklets]:

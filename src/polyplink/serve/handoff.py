@@ -6,10 +6,11 @@ All files are written to the folder `reviewed` in the counted folder, again at e
 import base64
 import io
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from polyplink.serve.desk import Desk
 from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 
 FOLDER = "reviewed"
-FORMAT = "polyplink review 5"
+FORMAT = "polyplink review 6"
 # By probe, the fields of a `ReviewedPolyp` that it fills.
 PROBE_FIELDS = {"size": ("size_mm", "size_low_mm", "size_high_mm"), "adenoma": ("adenoma",)}
 LARGE, SMALL, MOST_VIEWS = 480, 160, 6  # pixels of the best view and of others; most views
@@ -57,12 +58,15 @@ class ReviewedPolyp:
     """A reviewed polyp: first and last time in view, views in temporal order, and the best view.
 
     `size_mm` with its 90 % interval, and `adenoma` (a probability), are null without probes.
+    `added_at` is the frame in which a reviewer added the polyp, which the detector missed; such a
+    polyp has no views. It is null for all others.
     """
 
     polyp: str
+    added_at: int | None
     first_s: float
     last_s: float
-    best_view: str
+    best_view: str | None
     best_s: float
     size_mm: float | None
     size_low_mm: float | None
@@ -119,7 +123,7 @@ class Review:
     """A reviewed count, as in review.json.
 
     Attributes:
-        format: "polyplink review 5".
+        format: "polyplink review 6".
         polyplink: Version of polyplink that wrote the file.
         weights: Id of the weights of the count.
         dataset: Names of the data sets.
@@ -214,6 +218,7 @@ def _reviewed_procedure(
         polyps.append(
             ReviewedPolyp(
                 polyp=group["name"],
+                added_at=None,
                 first_s=group["first_s"],
                 last_s=group["last_s"],
                 best_view=best["id"],
@@ -223,6 +228,22 @@ def _reviewed_procedure(
                 size_high_mm=group["size_high_mm"],
                 adenoma=group["adenoma"],
                 views=tuple(_view(tracklets[i]) for i in group["rows"]),
+            )
+        )
+    for number, missed in enumerate(state["missed"], start=len(polyps) + 1):
+        polyps.append(
+            ReviewedPolyp(
+                polyp=f"P{number}",
+                added_at=missed["frame"],
+                first_s=missed["at_s"],
+                last_s=missed["at_s"],
+                best_view=None,
+                best_s=missed["at_s"],
+                size_mm=None,
+                size_low_mm=None,
+                size_high_mm=None,
+                adenoma=None,
+                views=(),
             )
         )
     active = [
@@ -291,6 +312,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
             len(polyp.views),
             clock(polyp.best_s, hours_always=True),
             *(getattr(polyp, name) for name in measured),
+            t("handoff.no" if polyp.added_at is None else "handoff.yes"),
             t("handoff.yes" if procedure.reviewed else "handoff.no"),
             ", ".join(procedure.reviewers),
         )
@@ -305,6 +327,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         "views",
         "best",
         *measured,
+        "added",
         "done",
         "reviewers",
     )
@@ -429,24 +452,33 @@ def _write_xlsx(path: Path, tables: Mapping[str, tuple[Sequence[str], Sequence[A
 def _page(desk: Desk, review: Review, t: Texts) -> str:
     """The page to print: every polyp with its best views; it loads nothing from outside."""
 
+    def data_uri(jpeg: Callable[[], bytes]) -> str | None:
+        """A picture as a data URI; None if it is missing."""
+        with suppress(PolyplinkError):  # neither recording nor crop: the verb warns
+            return f"data:image/jpeg;base64,{base64.b64encode(jpeg()).decode()}"
+        return None
+
     def pictures(state: dict[str, Any], group: dict[str, Any]) -> list[tuple[str | None, str]]:
-        """Data URI (None if it is missing) and time of the best view, then of others in order."""
+        """Picture and time of the best view, then of others in order."""
         best = group["best"]
         images: list[tuple[str | None, str]] = []
         for row in [best, *[row for row in group["rows"] if row != best][: MOST_VIEWS - 1]]:
             tracklet, size = state["tracklets"][row], LARGE if row == best else SMALL
-            uri = None
-            with suppress(PolyplinkError):  # neither recording nor crop: the verb warns
-                jpeg = desk.picture(state["index"], row, tracklet["best"], size)
-                uri = f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
-            images.append((uri, clock(tracklet["start_s"])))
+            jpeg = partial(desk.picture, state["index"], row, tracklet["best"], size)
+            images.append((data_uri(jpeg), clock(tracklet["start_s"])))
         return images
+
+    def added(state: dict[str, Any], missed: dict[str, Any]) -> list[tuple[str | None, str]]:
+        """The frame in which a reviewer added a polyp, and its time."""
+        jpeg = partial(desk.frame, state["index"], missed["frame"], LARGE)
+        return [(data_uri(jpeg), clock(missed["at_s"]))]
 
     sections = []
     for index, procedure in enumerate(review.procedures):
         state = desk.procedure(index)
-        groups = zip(procedure.reviewed_polyps, state["groups"], strict=True)
-        polyps = [(polyp, pictures(state, group)) for polyp, group in groups]
+        images = [pictures(state, group) for group in state["groups"]]
+        images += [added(state, missed) for missed in state["missed"]]
+        polyps = list(zip(procedure.reviewed_polyps, images, strict=True))
         removed = [clock(view["start_s"]) for view in state["tracklets"] if view["removed"]]
         sections.append((procedure, polyps, removed))
     page = environment("polyplink.serve", "page").get_template("handoff.html.j2")

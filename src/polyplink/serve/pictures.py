@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache, lru_cache
+from glob import escape
 from pathlib import Path
 from threading import Lock
 
@@ -19,6 +20,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, read_archived
+from polyplink.data.files.folders import is_video
 from polyplink.data.files.images import Pixels, decode_image
 from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
 from polyplink.tracklets.box_runs import BOX
@@ -97,14 +99,34 @@ class Pictures:
 
     def recorded(self, procedure: str) -> bool:
         """Whether frames of a procedure can be shown."""
+        if self.video_of(procedure) is not None:
+            return True
+        image = self._first_image(procedure)
+        return (
+            image is not None and (self._source(procedure) / image.partition(INSIDE)[0]).is_file()
+        )
+
+    def video_of(self, procedure: str) -> str | None:
+        """The name of the video of a procedure, any frame of which can be shown; None without one.
+
+        A video in which nothing was detected is known by the name of its procedure.
+        """
+        source, image = self._source(procedure), self._first_image(procedure)
+        if image is not None:
+            names = [place[0] for place in [split_frame_name(image)] if place]
+        else:
+            named = source.glob(f"{escape(procedure)}.*")
+            names = [path.name for path in named if is_video(path.name)]
+        return names[0] if len(names) == 1 and (source / names[0]).is_file() else None
+
+    def _source(self, procedure: str) -> Path:
+        """The folder of a procedure's recording."""
+        return self.folder / str(self.procedures[procedure]["source"])
+
+    def _first_image(self, procedure: str) -> str | None:
+        """The image of the first box of a procedure that has one."""
         images = self.prepared.detections.filter(pl.col("procedure_id") == procedure)["image"]
-        first = images.drop_nulls().head(1).to_list()
-        if not first:
-            return False
-        place = split_frame_name(first[0])
-        name = place[0] if place else first[0].partition(INSIDE)[0]
-        source: str = self.procedures[procedure]["source"]
-        return (self.folder / source / name).is_file()
+        return next(iter(images.drop_nulls().head(1)), None)
 
     def _view(self, procedure: str, row: int, k: int, size: int) -> bytes:
         """The k-th picture of a tracklet as JPEG, at most `size` pixels wide and high.
@@ -151,24 +173,23 @@ class Pictures:
         scale = (crop.shape[1] / (right - left), crop.shape[0] / (bottom - top))
         return _jpeg(self._masked(np.array(crop), (left, top), scale, procedure), size)
 
-    def _frame(self, procedure: str, frame: int) -> bytes:
-        """A whole frame of the recording as JPEG.
+    def _frame(self, procedure: str, frame: int, size: int | None = None) -> bytes:
+        """A whole frame of the recording as JPEG, at most `size` pixels wide and high.
 
         Raises:
             PolyplinkError: If the frame is missing or cannot be decoded.
         """
-        boxes = self.prepared.detections.filter(procedure_id=procedure)
-        images = boxes.filter(frame=frame)["image"].drop_nulls()
-        image = images[0] if images.len() else None
-        if image is None and (video_frames := boxes["image"].drop_nulls().head(1).to_list()):
-            video = split_frame_name(video_frames[0])  # any frame of a video can be shown
-            image = frame_name(video[0], frame) if video else None
+        boxes = self.prepared.detections.filter(procedure_id=procedure, frame=frame)
+        image = next(iter(boxes["image"].drop_nulls().head(1)), None)
+        if image is None and (video := self.video_of(procedure)) is not None:
+            image = frame_name(video, frame)
         pixels = self.read(procedure, image)
         if isinstance(pixels, str):
             raise PolyplinkError(
                 f"frame {frame} of {procedure} cannot be shown ({pixels})", "continue with another"
             )
-        return _jpeg(self._masked(pixels, (0, 0), procedure=procedure), max(pixels.shape))
+        picture = self._masked(pixels, (0, 0), procedure=procedure)
+        return _jpeg(picture, size or max(pixels.shape))
 
     def read(self, procedure: str, image: str | None) -> Pixels | str:
         """A frame (height, width, 3) of the recording, or the reason why it cannot be read."""

@@ -74,15 +74,19 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
             headers["content-security-policy"] = REPORT_POLICY
         return Response(path.read_bytes(), media_type=media, headers=headers)
 
-    def picture(request: Request) -> Response:
+    def size_of(request: Request) -> int:
         size = request.query_params.get("size", str(PICTURE_SIZES[0]))
         if size not in map(str, PICTURE_SIZES):
             raise HTTPException(404, f"size is one of {PICTURE_SIZES}")
-        index, row, k = (request.path_params[name] for name in ("index", "row", "k"))
-        return Response(desk.picture(index, row, k, int(size)), media_type="image/jpeg")
+        return int(size)
+
+    def picture(request: Request) -> Response:
+        jpeg = desk.picture(**request.path_params, size=size_of(request))
+        return Response(jpeg, media_type="image/jpeg")
 
     def recorded(request: Request) -> Response:
-        return Response(desk.frame(**request.path_params), media_type="image/jpeg")
+        size = size_of(request) if "size" in request.query_params else None
+        return Response(desk.frame(**request.path_params, size=size), media_type="image/jpeg")
 
     procedure_route = "/api/procedures/{index:number}"
     row = f"{procedure_route}/tracklets/{{row:number}}"

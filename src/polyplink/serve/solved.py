@@ -8,7 +8,7 @@ import polars as pl
 from polyplink.associate.identities import Constraints, Doubt, Identities
 from polyplink.associate.links import Views
 from polyplink.counting.corrections import (
-    WITHOUT_VIEWS,
+    ABOUT_NO_POLYP,
     Correction,
     Decided,
     answers,
@@ -69,15 +69,16 @@ class Solved(NamedTuple):
 def counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
     """Low and high end of the interval, count, and doubts of a procedure.
 
-    The interval is that of the automatic count: it says nothing about a count that a person made.
+    The count includes polyps that the reviewer added. The interval is that of the automatic count:
+    it says nothing about a count that a person made.
     """
-    identities = solved.identities
+    identities, n_missed = solved.identities, len(solved.decided.missed)
     if identities is None:
-        return None, None, 0, []
+        return None, None, n_missed, []
     low, high = None, None
     if identities.interval is not None and not solved.corrected:
         low, high = identities.interval
-    return low, high, len(identities.names), identities.doubts
+    return low, high, len(identities.names) + n_missed, identities.doubts
 
 
 def rows_left(move: Mapping[str, Any], polyps: Sequence[int | None]) -> list[int]:
@@ -105,7 +106,7 @@ def whole_polyps(rows: list[Any], polyps: Sequence[int | None]) -> list[Any]:
 
 def split_polyps(answer: Correction, before: Solved, after: Solved) -> list[list[int]]:
     """Rows of each polyp that an answer was not about and that is no longer one polyp."""
-    if answer.kind in WITHOUT_VIEWS:
+    if answer.kind in ABOUT_NO_POLYP:
         return []
     named = {*answer.tracklets, *answer.others, *answer.apart}
     row_of = {name: row for row, name in enumerate(after.table["tracklet_id"])}
@@ -124,8 +125,13 @@ def split_polyps(answer: Correction, before: Solved, after: Solved) -> list[list
     return split
 
 
-def shown_log(solved: Solved) -> list[dict[str, Any]]:
-    """The corrections of a procedure for the page, with the rows of their tracklets."""
+def shown_log(solved: Solved, rate: float) -> list[dict[str, Any]]:
+    """The corrections of a procedure for the page, with the rows of their tracklets.
+
+    Args:
+        solved: The procedure.
+        rate: Its frames per second.
+    """
     tracklet_ids = solved.table["tracklet_id"].to_list()
     row_of = {tracklet_id: i for i, tracklet_id in enumerate(tracklet_ids)}
     return [
@@ -137,6 +143,7 @@ def shown_log(solved: Solved) -> list[dict[str, Any]]:
             "rows": [row_of[i] for i in correction.tracklets if i in row_of],
             "others": [row_of[i] for i in correction.others if i in row_of],
             "of": correction.of,
+            "at_s": correction.seconds(rate),
             "undone": correction.id in solved.decided.undone,
             "set_aside": correction.id in solved.decided.set_aside,
         }

@@ -21,7 +21,7 @@ export function shownQuestions({ procedure, further }) {
 export const pictureOf = (index, row, k, size) =>
   `/api/procedures/${index}/tracklets/${row}/pictures/${k}.jpg?size=${size}`;
 
-const looks = (place) =>
+export const looks = (place) =>
   `hue-${place % HUES} ${TEXTURES[Math.floor(place / HUES) % TEXTURES.length]}`;
 
 /** The number of a polyp in its colour. */
@@ -54,6 +54,9 @@ const picture = (index, view, k, size, alt) =>
       + `${pictureOf(index, view.row, k, 640)} 2x`,
     loading: "lazy", decoding: "async", draggable: "false",
   });
+
+const frameOf = (index, frame, size) =>
+  `/api/procedures/${index}/frames/${frame}.jpg?size=${size}`;
 
 const describe = (view) =>
   t("view.open", {
@@ -209,7 +212,7 @@ export function procedurePage(state) {
   return [
     hero(state),
     procedure.conflicts.length > 0 && conflicts(procedure),
-    procedure.tracklets.length > 0 && [
+    procedure.tracklets.length + procedure.missed.length > 0 && [
       timeline(state),
       h("div", { class: "work" },
         polyps(state),
@@ -250,6 +253,8 @@ function hero(state) {
         ? button("reopen", t("done.reopen"), { id: "done" })
         : button("done", t("done.mark"), { id: "done", class: open ? "" : "main" }),
       button("hand_off", t("hand_off"), { id: "hand-off" }),
+      procedure.video && button("open_recording", t("missed.look"),
+        { "data-frame": 0, class: "quiet", id: "recording" }),
       button("print", t("print"), { id: "print", class: "quiet" })));
 }
 
@@ -289,7 +294,7 @@ function timeline(state) {
   const first = lanes[0]?.[1][0];
   const roving = views.some((view) => `bar-${view.row}` === state.rove.timeline)
     ? state.rove.timeline : first && `bar-${first.row}`;
-  const parts = [spoken(), procedure.id, length, lanes, pair];
+  const parts = [spoken(), procedure.id, length, lanes, pair, procedure.missed];
   return reused("section", "timeline", parts, () => h("section", {
     class: "timeline", "aria-labelledby": "timeline",
   },
@@ -318,8 +323,24 @@ function timeline(state) {
                 }),
                 pair.includes(view.row) && t("view.asked"),
               ].filter(Boolean).join(", "),
-            }))))))));
+            }))))),
+      procedure.missed.map((one, k) => {
+        const place = procedure.groups.length + k;
+        return h("div", { class: "lane", "data-key": `lane-${one.id}` }, chip(place),
+          h("div", { class: "track" },
+            ticks.map((s) => h("i", { "data-left": (100 * s) / length })),
+            h("button", {
+              type: "button", "data-do": "open_recording", "data-frame": one.frame,
+              id: `bar-${one.id}`, class: `bar ${looks(place)}`, tabindex: -1,
+              "data-left": (100 * one.at_s) / length, "data-width": 0,
+              title: clock(one.at_s), "aria-label": addedPolyp(place, one),
+            })));
+      }))));
 }
+
+/** A polyp that the reviewer added, in words. */
+const addedPolyp = (place, one) =>
+  `${t("polyp", { n: place + 1 })}, ${t("polyp.added", { time: clock(one.at_s) })}`;
 
 // -- polyps as strips of views
 
@@ -331,7 +352,7 @@ function polyps(state) {
       h("p", { class: "soft" }, t("views.hint"), h("span", { class: "hint" }, " ", t("selected.hint")))),
     state.overview.probes.length > 0 && h("p", { class: "soft" }, t("polyp.probes"),
       state.overview.probes_simulated && h("b", {}, " ", t("probes_simulated"))),
-    procedure.groups.length === 0 && h("p", { class: "soft" }, t("polyp.none")),
+    procedure.polyps === 0 && h("p", { class: "soft" }, t("polyp.none")),
     procedure.groups.map((group, place) => {
       const views = group.rows.map((row) => procedure.tracklets[row])
         .sort((a, b) => a.start_s - b.start_s);
@@ -353,7 +374,29 @@ function polyps(state) {
       views.length > VIEWS_SHOWN + 2 &&
         button("unfold", all ? t("polyp.show_less") : t("polyp.show_all", { n: views.length }),
           { "data-place": place, class: "quiet", id: `unfold-${place}` })));
-    }));
+    }),
+    procedure.missed.map((one, k) => missedPolyp(state, one, procedure.groups.length + k)));
+}
+
+/** A polyp that was missed, and that the reviewer added. */
+function missedPolyp(state, one, place) {
+  return h("article", {
+    class: `polyp ${looks(place)}`, "aria-labelledby": `polyp-${place}`, "data-key": `missed-${one.id}`,
+  },
+  h("header", {}, chip(place),
+    h("h3", { id: `polyp-${place}` }, t("polyp", { n: place + 1 })),
+    h("p", { class: "soft" }, t("polyp.added", { time: clock(one.at_s) })),
+    button("undo_this", t("missed.remove"), {
+      "data-of": one.id, class: "quiet small", id: `remove-${one.id}`,
+      "aria-label": `${t("missed.remove")}: ${addedPolyp(place, one)}`,
+    })),
+  h("ul", { class: "strip" }, h("li", {}, h("div", { class: "tile" }, h("button", {
+    type: "button", class: "view", "data-do": "open_recording", "data-frame": one.frame,
+    id: `missed-${one.id}`, "aria-label": addedPolyp(place, one),
+  }, h("img", {
+    src: frameOf(state.index, one.frame, 160), srcset: `${frameOf(state.index, one.frame, 640)} 2x`,
+    alt: "", width: 160, height: 160, loading: "lazy", decoding: "async", draggable: "false",
+  }))))));
 }
 
 /** Size and histology of a polyp, where the weights have probes. */
@@ -525,6 +568,7 @@ export function correctionText(procedure, entry) {
   const kind = entry.kind === "move" && !entry.others.length ? "move_alone" : entry.kind;
   const shown = { split: entry.rows, move: entry.rows, cut: entry.others }[entry.kind];
   return t(`log.${kind}`, {
+    time: entry.at_s === null ? "" : clock(entry.at_s),
     rows: named(shown ?? [...entry.rows, ...entry.others]), others: named(entry.others),
   });
 }
@@ -638,7 +682,7 @@ export function keysSheet() {
       ["V", "move"], ["Esc", "selected.clear"]],
     viewer: [["←", "→", "keys.step"], [t("key.space"), "viewer.play"],
       [t("key.page_up"), t("key.page_down"), "keys.page"], ["C", "viewer.crop"],
-      ["G", "similar"], ["X", "not_polyp"], ["B", "split"], ["V", "move"], ["Esc", "close"]],
+      ["A", "missed.add"], ["G", "similar"], ["X", "not_polyp"], ["B", "split"], ["V", "move"], ["Esc", "close"]],
     "keys.everywhere": [["Z", "undo"], ["Y", "redo"], ["[", "]", "keys.procedures"], ["/", "keys.search"],
       ["?", "keys.help"]],
   };

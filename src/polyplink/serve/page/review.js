@@ -247,7 +247,7 @@ const rowOf = (element) => element?.dataset.row === undefined ? null : Number(el
 
 /** The rows that a key means: those selected, else the view that has the focus. */
 function targetRows() {
-  if (viewer.shown) return [viewer.row];
+  if (viewer.shown) return viewer.row === null ? [] : [viewer.row];
   if (state.selected.size) return [...state.selected];
   const focused = document.activeElement;
   return focused?.matches(".strip .view, .bar") ? [rowOf(focused)] : [];
@@ -295,6 +295,13 @@ const actions = {
     render();
   },
   open: (element) => viewer.open(rowOf(element)),
+  open_recording: (element) => viewer.openRecording(Number(element.dataset.frame)),
+  add_missed: () => {
+    const { frame } = viewer;
+    if (frame === null || state.procedure.missed.some((one) => one.frame === frame)) return;
+    viewer.playing = false;
+    correct({ kind: "missed", frame });
+  },
   open_alike: async (element) => {
     const index = Number(element.dataset.index);
     if (index !== state.index) {
@@ -364,6 +371,7 @@ const actions = {
   viewer_alike: () => viewer.findAlike(),
   cut: () => { // the tracklet itself, from the picture shown on
     const { row, at, view, closeUp } = viewer;
+    if (row === null) return;
     viewer.dialog.close();
     correct({ kind: "cut", row, ...closeUp ? { k: at } : { frame: view.first_frame + at } });
   },
@@ -455,6 +463,7 @@ const keys = {
   p: actions.question_back, 1: () => $("on-left")?.click(), 2: () => $("on-right")?.click(),
   z: actions.undo, y: actions.redo, x: () => actions.not_polyp(), m: actions.merge,
   v: () => actions.move(),
+  a: () => viewer.shown && actions.add_missed(),
   b: () => {
     if (viewer.shown) actions.cut();
     else if (targetRows().length === 1) split(targetRows()[0]);
@@ -463,7 +472,7 @@ const keys = {
   "?": actions.keys, "/": () => $("search")?.focus(),
   "[": () => turnProcedure("before"), "]": () => turnProcedure("after"),
 };
-const IN_VIEWER = new Set(["x", "v", "b", "z", "y", "?"]);
+const IN_VIEWER = new Set(["a", "x", "v", "b", "z", "y", "?"]);
 
 document.addEventListener("keydown", (event) => {
   const { target, key } = event;

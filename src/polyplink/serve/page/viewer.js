@@ -1,22 +1,27 @@
 // The viewer of one view: the recording at its second with the box drawn, or its close-ups;
-// stepping, playing, and the views that look like it.
+// stepping, playing, and the views that look like it. Also the viewer of a whole recording, in
+// which a reviewer looks for polyps that were missed.
 
 import { h, show } from "./dom.js";
-import { button, chip, pictureOf, polypOf } from "./parts.js";
+import { button, chip, looks, pictureOf, polypOf } from "./parts.js";
 import { clock, number, share, t } from "./words.js";
 
 const CLOSE_UPS_A_SECOND = 5;
 const FRAMES_A_SECOND = 12; // drawn while playing; the recording keeps its speed
 const AHEAD = 3; // pictures fetched before they are asked for
 const CACHED = 40; // pictures in memory
+const LEAP = 10; // seconds of a whole recording that Page up and Page down go
 
 export class Viewer {
   /** `fetchJson(path)` asks the server; `state()` is the state of the page. */
   constructor(dialog, { fetchJson, state, closed }) {
-    Object.assign(this, { dialog, fetchJson, state, pictures: new Map(), playing: false });
+    Object.assign(this, {
+      dialog, fetchJson, state, pictures: new Map(), boxes: new Map(), playing: false,
+    });
     dialog.addEventListener("close", () => {
       this.playing = false;
       this.pictures.clear();
+      this.boxes.clear();
       closed(this.row);
     });
     dialog.addEventListener("input", (event) => {
@@ -25,13 +30,23 @@ export class Viewer {
   }
 
   get shown() { return this.dialog.open; }
-  get view() { return this.state().procedure?.tracklets[this.row]; }
+  get view() {
+    return this.row === null ? this.recording() : this.state().procedure?.tracklets[this.row];
+  }
+
+  /** The whole recording as a view of no polyp. */
+  recording() {
+    const { n_frames: n, duration_s: end } = this.state().procedure;
+    return { row: null, polyp: null, start_s: 0, end_s: end, first_frame: 0, last_frame: n - 1 };
+  }
+
+  /** The frame of the recording that is shown; null for a close-up. */
+  get frame() { return this.closeUp ? null : this.view.first_frame + this.at; }
 
   async open(row) {
     const view = this.state().procedure.tracklets[row];
     if (!view) return;
-    const index = this.state().index;
-    Object.assign(this, { row, boxes: null, alike: null, playing: false, trouble: null });
+    Object.assign(this, { row, alike: null, playing: false, trouble: null });
     this.closeUp = !this.state().procedure.recording;
     this.at = this.closeUp ? view.best : 0;
     if (!this.shown) this.dialog.showModal();
@@ -39,15 +54,47 @@ export class Viewer {
     this.render();
     if (this.closeUp) return this.go(this.at);
     try {
-      const boxes = await this.fetchJson(`/api/procedures/${index}/tracklets/${row}/boxes`);
+      const frames = [...(await this.boxesOf(view)).boxes.keys()];
       if (this.row !== row) return;
-      this.boxes = { ...boxes, by: new Map(boxes.boxes.map(([frame, ...box]) => [frame, box])) };
       const best = view.pictures > 1 ? view.best / (view.pictures - 1) : 0.5;
-      this.at = boxes.boxes[Math.round(best * (boxes.boxes.length - 1))][0] - view.first_frame;
+      this.at = frames[Math.round(best * (frames.length - 1))] - view.first_frame;
     } catch (error) {
       this.fallBack(error);
     }
     return this.go(this.at);
+  }
+
+  /** Show the whole recording, at a frame. */
+  openRecording(frame) {
+    Object.assign(this, {
+      row: null, alike: null, playing: false, trouble: null, closeUp: false, at: frame,
+    });
+    if (!this.shown) this.dialog.showModal();
+    this.stage()?.replaceChildren();
+    this.render();
+    return this.go(frame);
+  }
+
+  /** The boxes of a view by frame, and the size of the frames. */
+  async boxesOf({ id, row }) {
+    if (!this.boxes.has(id)) {
+      const { width, height, boxes } = await this.fetchJson(
+        `/api/procedures/${this.state().index}/tracklets/${row}/boxes`);
+      this.boxes.set(id, {
+        width, height, boxes: new Map(boxes.map(([frame, ...box]) => [frame, box])),
+      });
+    }
+    return this.boxes.get(id);
+  }
+
+  /** The boxes in a frame: of the view, or in a whole recording those of every counted view. */
+  async boxesIn(frame) {
+    const views = this.row === null ? this.viewsAt(frame) : [this.view];
+    const boxes = await Promise.all(views.map(async (view) => {
+      const { width, height, boxes: byFrame } = await this.boxesOf(view);
+      return { width, height, box: byFrame.get(frame), polyp: this.row === null ? view.polyp : null };
+    }));
+    return boxes.filter(({ box }) => box);
   }
 
   fallBack(error) {
@@ -98,11 +145,13 @@ export class Viewer {
     const [row, place, closeUp] = [this.row, this.at, this.closeUp];
     this.render();
     let image;
+    let boxes = [];
     try {
       image = await this.picture(place);
+      if (!closeUp) boxes = await this.boxesIn(this.view.first_frame + place);
     } catch (error) {
       if (this.row !== row || this.at !== place || !this.shown || this.closeUp !== closeUp) return;
-      if (closeUp || this.stage().childElementCount) {
+      if (closeUp || row === null || this.stage().childElementCount) {
         this.stage().replaceChildren(h("p", {}, t("viewer.missing"))); // of a set of single frames
         return;
       }
@@ -111,7 +160,7 @@ export class Viewer {
       return;
     }
     if (this.row !== row || this.at !== place || this.closeUp !== closeUp || !this.shown) return;
-    this.draw(image, closeUp ? null : this.boxes?.by.get(this.view.first_frame + place));
+    this.draw(image, boxes);
     for (let k = 1; k <= AHEAD; k++) {
       if (place + k < this.length) this.picture(place + k).catch(() => {});
     }
@@ -119,12 +168,14 @@ export class Viewer {
 
   stage() { return this.dialog.querySelector(".stage"); }
 
-  draw(image, box) {
-    image.alt = t("viewer.alt", { polyp: polypOf(this.view), time: clock(this.time(this.at)) });
-    const [x, y, width, height] = box ?? [];
-    const frame = h("div", { class: "picture" }, box && h(
-      "svg", { viewBox: `0 0 ${this.boxes.width} ${this.boxes.height}`, "aria-hidden": "true" },
-      ["under", "over"].map((kind) => h("rect", { class: kind, x, y, width, height })),
+  draw(image, boxes) {
+    const shown = this.row === null ? t("viewer.recording") : polypOf(this.view);
+    image.alt = t("viewer.alt", { polyp: shown, time: clock(this.time(this.at)) });
+    const outline = ({ box: [x, y, width, height], polyp }) => ["under", "over"].map((kind) =>
+      h("rect", { class: polyp === null ? kind : `${kind} ${looks(polyp)}`, x, y, width, height }));
+    const frame = h("div", { class: "picture" }, boxes.length > 0 && h(
+      "svg", { viewBox: `0 0 ${boxes[0].width} ${boxes[0].height}`, "aria-hidden": "true" },
+      boxes.map(outline),
     ));
     this.stage()?.replaceChildren(frame);
     frame.prepend(image); // last: in the inert document of `h` it would be loaded again
@@ -159,6 +210,12 @@ export class Viewer {
   }
 
   turn(by) {
+    if (this.row === null) {
+      const frames = Math.round(LEAP * (this.state().procedure.fps ?? 25));
+      this.playing = false;
+      this.go(Math.max(0, Math.min(this.length - 1, this.at + by * frames)));
+      return;
+    }
     const views = this.around();
     const next = views[views.findIndex((one) => one.row === this.row) + by];
     if (next) this.open(next.row);
@@ -183,7 +240,7 @@ export class Viewer {
       Home: () => this.step(-this.at), End: () => this.step(this.length - 1 - this.at),
       PageUp: () => this.turn(-1), PageDown: () => this.turn(1),
       " ": () => event.target.matches("button, summary, a, input") ? null : this.play(),
-      c: () => this.toggle(), g: () => this.findAlike(),
+      ...this.row === null ? {} : { c: () => this.toggle(), g: () => this.findAlike() },
     };
     const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!action) return false;
@@ -202,54 +259,84 @@ export class Viewer {
     const { view } = this;
     const { procedure, index } = this.state();
     if (!view || !this.shown) return;
+    const whole = this.row === null;
     const views = this.around();
     const place = views.findIndex((one) => one.row === this.row);
     const picture = t("view.picture", { k: this.at + 1, n: this.length });
+    const { frame } = this;
+    const added = procedure.missed.find((one) => one.frame === frame);
     show(this.dialog,
-      h("div", { class: "head" }, chip(view.polyp),
-        h("h2", { id: "viewer-title", tabindex: -1 }, polypOf(view), " ",
-          h("span", { class: "soft" }, `${clock(view.start_s)} – ${clock(view.end_s)}`)),
+      h("div", { class: "head" }, whole ? this.inView().map(chip) : chip(view.polyp),
+        h("h2", { id: "viewer-title", tabindex: -1 },
+          whole ? t("viewer.recording") : polypOf(view), " ",
+          h("span", { class: "soft" }, whole ? this.namesInView()
+            : `${clock(view.start_s)} – ${clock(view.end_s)}`)),
         button("close", t("close"), { icon: "×", plain: true, id: "viewer-close" })),
       h("div", { class: "stage", "data-own": true }),
       h("div", { class: "controls" },
-        button("viewer_turn", t("viewer.view_back"),
-          { icon: "«", plain: true, "data-by": -1, id: "viewer-before", disabled: place < 1 }),
+        button("viewer_turn", whole ? t("viewer.leap_back", { n: LEAP }) : t("viewer.view_back"), {
+          icon: "«", plain: true, "data-by": -1, id: "viewer-before",
+          disabled: !whole && place < 1,
+        }),
         button("viewer_step", t("viewer.step_back"),
           { icon: "‹", plain: true, "data-by": -1, id: "viewer-back" }),
         button("viewer_play", t(this.playing ? "viewer.pause" : "viewer.play"),
           { icon: this.playing ? "❚❚" : "▶\uFE0E", plain: true, id: "viewer-play" }),
         button("viewer_step", t("viewer.step_on"),
           { icon: "›", plain: true, "data-by": 1, id: "viewer-on" }),
-        button("viewer_turn", t("viewer.view_on"), {
+        button("viewer_turn", whole ? t("viewer.leap_on", { n: LEAP }) : t("viewer.view_on"), {
           icon: "»", plain: true, "data-by": 1, id: "viewer-after",
-          disabled: place >= views.length - 1,
+          disabled: !whole && place >= views.length - 1,
         }),
         h("input", {
           type: "range", id: "viewer-range", min: 0, max: this.length - 1, step: 1,
-          "aria-label": t("viewer.position"), "aria-valuetext": `${clock(this.time(this.at))}, ${picture}`,
+          "aria-label": t(whole ? "viewer.position.recording" : "viewer.position"), "aria-valuetext": `${clock(this.time(this.at))}, ${picture}`,
         }),
         h("span", { class: "where" }, h("b", {}, clock(this.time(this.at))),
           h("span", { class: "soft" }, ` · ${picture}`))),
       !procedure.recording || this.trouble
         ? h("p", { class: "soft small" }, t("viewer.crop_only")) : null,
       h("div", { class: "actions" },
-        view.polyp === null
+        frame !== null && button("add_missed", t(added ? "missed.added" : "missed.add"),
+          { key: "a", "data-frame": frame, id: "viewer-add", disabled: Boolean(added) }),
+        whole ? null : view.polyp === null
           ? button("is_polyp", t("is_polyp"), { "data-row": view.row, id: "viewer-polyp" })
           : [button("not_polyp", t("not_polyp"),
                { key: "x", "data-row": view.row, id: "viewer-not-polyp" }),
              button("move", t("move"), { key: "v", "data-row": view.row, id: "viewer-move" }),
              view.pictures > 1 && button("cut", t("split"),
                { key: "b", id: "viewer-cut", disabled: this.at < 1, title: t("cut") })],
-        procedure.recording && !this.trouble && button("viewer_close_up",
+        !whole && procedure.recording && !this.trouble && button("viewer_close_up",
           t(this.closeUp ? "viewer.recording" : "viewer.crop"), { key: "c", id: "viewer-crop" }),
-        button("viewer_alike", t("similar"), { key: "g", id: "viewer-alike" })),
+        !whole && button("viewer_alike", t("similar"), { key: "g", id: "viewer-alike" })),
       h("p", { class: "soft", role: "status" }, this.state().message?.text),
       this.alike && this.gallery(index, view),
       h("details", { class: "small" }, h("summary", {}, t("details")),
-        h("p", { class: "soft" }, this.facts(view).join(" · "))));
+        h("p", { class: "soft" },
+          whole ? t("researcher.frame", { n: frame }) : this.facts(view).join(" · "))));
     this.dialog.setAttribute("aria-label", t("viewer"));
     const range = this.dialog.querySelector("#viewer-range");
     if (range) range.value = this.at;
+  }
+
+  /** The counted views that a frame belongs to. */
+  viewsAt(frame) {
+    return this.state().procedure.tracklets.filter((one) =>
+      one.polyp !== null && one.first_frame <= frame && frame <= one.last_frame);
+  }
+
+  /** The polyps that are counted in the frame shown. */
+  inView() {
+    const { frame } = this;
+    const { groups, missed } = this.state().procedure;
+    const counted = this.viewsAt(frame).map((one) => one.polyp);
+    const added = missed.flatMap((one, k) => one.frame === frame ? [groups.length + k] : []);
+    return [...new Set([...counted, ...added])];
+  }
+
+  namesInView() {
+    const names = this.inView().map((place) => t("polyp", { n: place + 1 }));
+    return names.length ? names.join(", ") : t("viewer.none_in_view");
   }
 
   facts(view) {
