@@ -109,7 +109,7 @@ Done = set[object]  # what the stages behind a reader have had already
 def _import(read: Callable[[Path], Any], folder: Path, done: Done) -> None:
     """Import, and continue as the next command would, unless with the data of an earlier case."""
     imported = read(folder)
-    "\n".join(imported.warnings).encode()
+    "\n".join(imported.lines).encode()
     data = imported.data
     sources = data.procedures["source"].str.replace(str(folder), "", literal=True)
     known = (data.key, repr(data.splits), *sources, *data.detections["image"].unique().sort())

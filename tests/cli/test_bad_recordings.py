@@ -119,7 +119,7 @@ def test_a_frame_rate_that_varies_is_a_warning(tmp_path: Path) -> None:
     assert "varies" not in texts[2]
     assert "While reading the boxes: 1 x video with" in texts[1]
     report = (tmp_path / "boxes" / "count" / "report.html").read_text()
-    assert "Beim Einlesen der Rahmen (Meldung auf Englisch): 1 x video with a varying" in report
+    assert "Beim Einlesen der Rahmen: 1 × Video mit schwankender Bildrate" in report
     report = (tmp_path / "out" / "count" / "report.html").read_text()
     assert "weichen um bis zu 1,5 s von denen eines Abspielprogramms ab" in report
 

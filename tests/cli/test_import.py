@@ -58,7 +58,7 @@ def test_boxes_that_doctor_objects_to_are_named_on_import(tmp_path: Path) -> Non
     assert f"{out}: 1 procedure, no polyp id, 2 boxes" in imported.stdout  # not "0 polyps"
     text = imported.stderr.replace("\n", " ")
     assert "2 x box that repeats another of its frame, left out (first: boxes.csv, line 4" in text
-    assert "1 x box that reaches beyond the image (first: boxes.csv, line 3)" in text
+    assert "1 x box that reaches beyond the image (boxes.csv, line 3)" in text
     checked = polyplink("doctor", out, "--no-images").stdout
     assert "box twice" not in checked
     assert "box over the edge (1)" in checked

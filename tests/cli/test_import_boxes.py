@@ -11,6 +11,7 @@ from PIL import Image
 from polyplink.data.empty import empty_files, read_empty
 from polyplink.data.tables import DataSet, read_data
 from polyplink.learn.detector.frames import read_frames
+from polyplink.serve.desk import Desk
 from polyplink.stills.annotated_stills import read_stills
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
@@ -90,11 +91,31 @@ def test_boxes_with_a_separate_recording_are_counted(
     monkeypatch.chdir(tmp_path)
     video = write_video(tmp_path / "elsewhere.mp4", FRAMES)
     source = write_boxes("csv", tmp_path / "deep" / "boxes", first_frame=1)
+    table = (source / "boxes.csv").read_text().splitlines()
+    rows = [f"{line},{value}" for line, value in zip(table, ("colour", 1, 2), strict=True)]
+    (source / "boxes.csv").write_text("\n".join([*rows, "case7,2,10,10,0,10,3", ""]))
     command = ("run", source, "--boxes", "csv", "--weights", sample_run.weights, "--device", "cpu")
     result = polyplink(*command, "--recording", video, "--first-frame", "1", "--language", "de")
     assert result.exit_code == 0, result.output
-    assert "<h1>Polypenzählung</h1>" in Path("run/boxes/count/report.html").read_text()
-    data = read_data(Path("run/boxes/data"))
+    count, data = Path("run/boxes/count"), read_data(Path("run/boxes/data"))
+    assert "<h1>Polypenzählung</h1>" in (count / "report.html").read_text()
+    assert polyplink("hand-off", count, "--language", "de").exit_code == 0
+    warnings = Desk(count).overview()["warnings"]
+    for line in (
+        "Beim Einlesen der Rahmen: 1 × unbekannte Spalte in boxes.csv, nicht gelesen (colour).",
+        "Beim Einlesen der Rahmen: 1 × Rahmen ohne Fläche, ausgelassen (boxes.csv, Zeile 4 "
+        "(10, 10, 0, 10)).",
+    ):
+        assert line in warnings["de"]
+        assert line in (count / "report.html").read_text()
+        assert line in (count / "reviewed" / "report.html").read_text()
+    faults = [
+        "1 x unknown column of boxes.csv, not read (colour)",
+        "1 x box of no area, left out (boxes.csv, line 4 (10, 10, 0, 10))",
+    ]
+    assert json.loads(Path("run/boxes/data/warnings.json").read_text()) == faults
+    assert {f"While reading the boxes: {fault}." for fault in faults} <= {*warnings["en"]}
+    assert {*warnings["en"]} <= {*json.loads((count / "count.json").read_text())["warnings"]}
     imported = import_data("csv", source, tmp_path / "out", "--video", video, "--first-frame", "1")
     assert data.detections["frame"].to_list() == imported.detections["frame"].to_list() == [0, 3]
     frames_of_boxes = [

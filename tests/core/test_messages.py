@@ -1,7 +1,9 @@
 """The catalogue of texts: complete in every language, and without texts that no page uses."""
 
+import ast
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,9 @@ SOURCE = Path(polyplink.__file__).parent
 STORED = {"origin.alarms_of_procedures"}
 # Texts with a number that is always above 1.
 SEVERAL = {
+    "import.categories",
+    "import.classes",
+    "import.labels",
     "origin.alarms",
     "origin.alarms_of_procedures",
     "origin.alarms_of_stills",
@@ -98,7 +103,42 @@ def test_the_catalogue_has_exactly_the_texts_that_are_used() -> None:
     called = r"\b(?:Message|t|self)\(\s*\"([\w. ]+)\""
     called_kinds = set(re.findall(called, written(".py", ".j2", ".js")))
     called_kinds |= set(re.findall(r'\bcount\("([\w.]+)"', written(".js")))
+    called_kinds |= set(re.findall(r'"((?:import|place)\.[\w.]+)"', written(".py")))
     assert called_kinds - known == set()
+
+
+def messages_in_programs() -> Iterator[tuple[str, set[str]]]:
+    """Kinds of messages in Python code, and the names of their values, where it names them all."""
+    for path in SOURCE.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+                continue
+            kind = call.args[0] if call.args else None
+            if not (isinstance(kind, ast.Constant) and isinstance(kind.value, str)):
+                continue
+            if call.func.id == "place_text":
+                yield kind.value, {str(keyword.arg) for keyword in call.keywords}
+            elif call.func.id == "Message" and len(call.args) == 1:
+                yield kind.value, set()
+            elif call.func.id == "Message" and isinstance(call.args[1], ast.Dict):
+                keys = [key.value for key in call.args[1].keys if isinstance(key, ast.Constant)]
+                if len(keys) == len(call.args[1].keys):
+                    yield kind.value, {*map(str, keys)}
+
+
+def test_a_message_has_the_values_of_its_sentence() -> None:
+    english, checked = catalogue("en"), set()
+    for kind, names in messages_in_programs():
+        for form in {kind, f"{kind}.one", f"{kind}.other"} & {*english}:
+            assert {*re.findall(r"{(\w+)}", english[form])} <= names, form
+            checked.add(kind)
+    assert len({kind for kind in checked if kind.startswith("import.")}) > 100
+
+
+def test_an_importer_takes_every_warning_from_the_catalogue() -> None:
+    """Only what an importer of a plugin writes is shown verbatim."""
+    files = [path for path in (SOURCE / "data").rglob("*.py") if "Message.of(" in path.read_text()]
+    assert [path.name for path in files] == ["importing.py"]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes, without_repeated
-from polyplink.data.faults import Faults, Rule, apply_rules, leave_out
+from polyplink.data.faults import LEFT_OUT, Faults, Rule, apply_rules, leave_out
 
 WIDTH, HEIGHT, N_FRAMES = 100, 80, 3
 PROCEDURES = pl.DataFrame(
@@ -62,7 +63,7 @@ def test_boxes_equal_a_naive_version(border: Border, edges: list[tuple[float, ..
     fitted = fit_boxes(checked, PROCEDURES, faults, border=border)
     expected = [naive_box(box, border) for box in edges]
     assert fitted.select("x", "y", "w", "h").rows() == [box for box in expected if box is not None]
-    left_out = sum(n for kind, (n, _) in faults.counts.items() if kind.endswith("left out"))
+    left_out = sum(one.number for one in faults.counts.values() if one.warning == LEFT_OUT)
     assert left_out == expected.count(None)
 
 
@@ -71,7 +72,7 @@ def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object,
     boxes = boxes_by_sides(*((str(i), *row) for i, row in enumerate(rows)))
     faults = Faults()
     valid = check_boxes(boxes, faults)
-    left_out = sum(n for kind, (n, _) in faults.counts.items() if kind.endswith("left out"))
+    left_out = sum(one.number for one in faults.counts.values() if one.warning == LEFT_OUT)
     assert valid.height + left_out == len(rows)
     assert valid.schema["frame"] == pl.Int32
     for row in valid.iter_rows(named=True):
@@ -98,11 +99,11 @@ def test_faults_are_counted_by_kind_with_their_first_location() -> None:
     edges = [(1, 1, 1, 5), (200, 1, 300, 5), (np.nan, 1, 2, 3), (90, 1, 110, 5), (1, 2, 3, 4)]
     checked = check_boxes(boxes_by_edges(*edges), faults)
     assert fit_boxes(checked, PROCEDURES, faults, border="clip").height == 2
-    assert faults.lines() == [
-        "1 x box with a side that is not finite, left out (first: line 2 (nan, 1, nan, 2))",
-        "1 x box of no area, left out (first: line 0 (1, 1, 0, 4))",
-        "1 x box wholly outside the image, left out (first: line 1 (200, 1, 100, 4))",
-        "1 x box that reaches beyond the image, clipped to it (first: line 3)",
+    assert [*map(str, faults.messages)] == [
+        "1 x box with a side that is not finite, left out (line 2 (nan, 1, nan, 2))",
+        "1 x box of no area, left out (line 0 (1, 1, 0, 4))",
+        "1 x box wholly outside the image, left out (line 1 (200, 1, 100, 4))",
+        "1 x box that reaches beyond the image, clipped to it (line 3)",
     ]
     with pytest.raises(PolyplinkError, match=r"line 0 \(1, 1, 0, 4\): box of no area; correct"):
         check_boxes(boxes_by_edges(*edges[:1]), Faults(strict=True))
@@ -119,11 +120,11 @@ def test_boxes_partly_outside_stay_and_boxes_beyond_the_last_frame_are_left_out(
     faults = Faults()
     fitted = fit_boxes(check_boxes(boxes, faults), PROCEDURES, faults)
     assert fitted.select("at", "x", "score").rows() == [("in", 1, None), ("partly", -4, None)]
-    assert faults.lines() == [
-        "1 x box with a score outside [0, 1], kept without it, as an annotated box (first: partly)",
-        "1 x box beyond the last frame of its procedure, left out (first: late (1, 1, 5, 5))",
+    assert [*map(str, faults.messages)] == [
+        "1 x box with a score outside [0, 1], kept without it, as an annotated box (partly)",
+        "1 x box beyond the last frame of its procedure, left out (late (1, 1, 5, 5))",
         "2 x box wholly outside the image, left out (first: right (100, 1, 5, 5))",
-        "1 x box that reaches beyond the image (first: partly)",
+        "1 x box that reaches beyond the image (partly)",
     ]
     with pytest.raises(PolyplinkError, match=r"late .*: box beyond the last frame .*; correct the"):
         fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults(strict=True))
@@ -140,7 +141,7 @@ def test_repeated_boxes_are_left_out() -> None:
     faults = Faults()
     kept = without_repeated(check_boxes(boxes, faults), faults)
     assert kept["at"].to_list() == ["first", "score", "frame"]
-    assert faults.lines() == [
+    assert [*map(str, faults.messages)] == [
         "2 x box that repeats another of its frame, left out (first: again (1, 1, 5, 5))"
     ]
     with pytest.raises(PolyplinkError, match=r"again .*: box that repeats another .*; leave one"):
@@ -155,14 +156,14 @@ def test_a_frame_s_size_has_priority_over_its_procedure_s() -> None:
 
 def test_faults_and_warnings_are_counted_with_the_first_name() -> None:
     faults, other = Faults(), Faults()
-    faults.fault("box of no area", "a.xml", "correct the box")
-    faults.warn("odd", "x")
-    other.fault("box of no area", "b.xml", "correct the box")
-    other.warn("odder", "y", 3)
+    faults.fault(Message("import.no_area"), "a.xml", "correct the box")
+    faults.warn(Message.of("odd"), "x")
+    other.fault(Message("import.no_area"), "b.xml", "correct the box")
+    other.warn(Message.of("odder"), "y", 3)
     faults.add(other)
-    assert faults.lines() == [
+    assert [*map(str, faults.messages)] == [
         "2 x box of no area, left out (first: a.xml)",
-        "1 x odd (first: x)",
+        "1 x odd (x)",
         "3 x odder (first: y)",
     ]
 
@@ -170,15 +171,15 @@ def test_faults_and_warnings_are_counted_with_the_first_name() -> None:
 def test_a_row_is_left_out_by_the_first_rule_that_it_breaks() -> None:
     table = pl.DataFrame({"at": ["a", "b", "c", "d"], "v": [1, 2, None, 7]})
     rules = [
-        Rule("too large", "less", pl.col("v") > 5),
-        Rule("large", "less", pl.col("v") > 1),
+        Rule(Message.of("too large"), "less", pl.col("v") > 5),
+        Rule(Message.of("large"), "less", pl.col("v") > 1),
     ]
     faults = Faults()
     assert apply_rules(table, rules, faults, show=["v"])["at"].to_list() == ["a", "c"]
-    assert faults.lines() == [
-        "1 x too large, left out (first: d (7))",
-        "1 x large, left out (first: b (2))",
+    assert [*map(str, faults.messages)] == [
+        "1 x too large, left out (d (7))",
+        "1 x large, left out (b (2))",
     ]
-    assert leave_out(table, pl.col("v") > 9, "too large", "less", faults).equals(table)
+    assert leave_out(table, pl.col("v") > 9, Message.of("too large"), "less", faults).equals(table)
     with pytest.raises(PolyplinkError, match="b: large; less"):
         apply_rules(table, rules[1:], Faults(strict=True))

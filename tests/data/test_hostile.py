@@ -49,7 +49,7 @@ def write_small_set(name: str, folder: Path) -> dict[str, bytes]:
 def import_messages(name: str, source: Path) -> str:
     """The warnings of an import, or the message of its PolyplinkError."""
     try:
-        return " | ".join(IMPORTERS[name](source).warnings)
+        return " | ".join(IMPORTERS[name](source).lines)
     except PolyplinkError as error:
         return str(error)
 

@@ -14,6 +14,7 @@ from polyplink.associate.clusterers import LearnedLinks, TemporalAP
 from polyplink.associate.identities import Doubt, OperatingPoint
 from polyplink.associate.probes import Reading
 from polyplink.core.messages import Message, text_of
+from polyplink.data.faults import Faults, place_of
 from polyplink.report.contents import Procedure, Report, Tracklet, named_stages, shown_setting
 from polyplink.report.page import MOST_VIEWS, render, render_fragment
 from tests.report.sample import ParsedPage, procedure, report, tracklet
@@ -34,7 +35,7 @@ TYPED = {
 TERMS = {"affinity", "propagation", "temporally", "aware", "counting", "bag"}
 ALLOWED = {
     "de": TYPED | TERMS | {"bags", "encoder", "nats", "polyp"},
-    "it": TYPED | TERMS | {"adenoma", "file", "per", "software"},
+    "it": TYPED | TERMS | {"adenoma", "area", "file", "per", "software"},
 }
 SEEN_ATTRIBUTES = ("title", "alt", "aria-label", "placeholder")
 
@@ -110,6 +111,10 @@ def reports() -> list[Report]:
     origin += "off by 0.33 polyps on average, right in 70 %"
     learned = OperatingPoint(LearnedLinks(0.25), None, origin, {"count": 0.25, "link": 0.25}, 2.0)
     temporal = OperatingPoint(TemporalAP(0.5, 1.0, -0.5), None, "DATA-1", form="raw_l2")
+    faults = Faults()
+    for name in ("DATA-1", "DATA-2"):
+        faults.fault(Message("import.no_area"), place_of(f"{name}, line 3"), "")
+        faults.warn(Message("import.unknown_column", {"table": "DATA-1"}), name)
     recorded = replace(
         report(),
         title=Message("report.title"),
@@ -125,6 +130,7 @@ def reports() -> list[Report]:
         warnings=(
             Message("probes_simulated"),
             Message("counted_none", {"n": 1, "names": "DATA-1", "why": [Message("no_box")]}),
+            *(Message("boxes_read", {"line": line}) for line in faults.messages),
         ),
         notes=(
             Message("notes.left_out", {"lines": [Message("alarms_left_out", {"n": 2})]}),

@@ -20,7 +20,10 @@ from polyplink.serve.handoff import hand_off
 SOURCE = Path(polyplink.__file__).parent
 # Parts of sentences and the basis of the interval, which are no warnings.
 BASES = ("cover.given", "cover.stills")
-PARTS = ("boxes.", "material.", "ask.", "todo.", "lost.", "shipped.", "no_box", "alarms_left_out")
+PARTS = (
+    *("boxes.", "material.", "ask.", "todo.", "lost.", "shipped.", "place."),
+    *("no_box", "alarms_left_out"),
+)
 
 
 def kinds() -> list[str]:
@@ -41,7 +44,15 @@ def message(kind: str) -> Message:
     """A message with a distinct word for each value, which HTML must escape."""
     sentence = catalogue("en").get(kind) or catalogue("en")[f"{kind}.other"]
     names = re.findall(r"\{(\w+)\}", sentence)
-    return Message(kind, {name: 7 if name == "n" else f"<{name}>" for name in names})
+    made = Message(kind, {name: 7 if name == "n" else f"<{name}>" for name in names})
+    return boxes_read(made) if kind.startswith("import.") else made
+
+
+def boxes_read(what: Message) -> Message:
+    """The warning of a count about a kind of fault of its boxes."""
+    first = Message("place.line", {"file": "<boxes.csv>", "number": 3})
+    line = Message("import.left_out", {"n": 7, "what": what, "first": first})
+    return Message("boxes_read", {"line": line})
 
 
 @pytest.fixture
@@ -84,6 +95,19 @@ def test_every_warning_reaches_every_page_and_file(
     for page in (render(report), render_fragment(report)):
         top = shown(page[: page.index('id="summary"')])
         assert all(str(message) in top for message in messages)
+
+
+def test_a_warning_about_boxes_is_in_the_language_with_names_as_they_are() -> None:
+    what = Message("import.unknown_column", {"table": "boxes.csv"})
+    assert boxes_read(what).text("de") == (
+        "Beim Einlesen der Rahmen: 7 × unbekannte Spalte in boxes.csv, nicht gelesen, ausgelassen "
+        "(zuerst: <boxes.csv>, Zeile 3)."
+    )
+    # Counts of earlier versions, and importers of plugins, have a sentence.
+    earlier = Message("boxes_read", {"line": "2 x box of no area, left out (first: a.csv, line 3)"})
+    assert earlier.text("it") == (
+        "Nella lettura dei riquadri: 2 x box of no area, left out (first: a.csv, line 3)."
+    )
 
 
 def test_a_hand_off_is_called_reviewed_only_after_all_questions(

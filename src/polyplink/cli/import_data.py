@@ -128,7 +128,7 @@ def import_data(
         options=_parsed(of_format),
         progress=partial(progress, "procedures"),
     )
-    return written_data(out, data, warnings)
+    return written_data(out, data, [str(warning) for warning in warnings])
 
 
 def _parsed(of_format: FormatOptions) -> dict[str, Any]:

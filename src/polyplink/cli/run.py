@@ -190,7 +190,7 @@ def _import(
     from polyplink.data.importing import import_folder
 
     try:
-        lines = import_folder(
+        messages = import_folder(
             boxes,
             source,
             data,
@@ -204,7 +204,7 @@ def _import(
         hint = error.hint.replace("--video", "--recording")
         line = f"`polyplink import {boxes} {source} DATA`, and then `polyplink run DATA`"
         raise PolyplinkError(error.what, f"{hint}; with options that `run` lacks: {line}") from None
-    return [Message("boxes_read", {"line": line}) for line in lines]
+    return [Message("boxes_read", {"line": line}) for line in messages]
 
 
 def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:

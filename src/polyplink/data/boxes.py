@@ -11,7 +11,8 @@ from typing import Literal
 
 import polars as pl
 
-from polyplink.data.faults import Faults, Rule, apply_rules
+from polyplink.core.messages import Message
+from polyplink.data.faults import Faults, Rule, apply_rules, place_of
 from polyplink.data.files.limits import refuse_excess
 from polyplink.data.files.values import LARGEST
 
@@ -20,7 +21,7 @@ MOST_BOXES = 20_000_000  # of a source, unless the limits are lifted
 
 # The common columns of all sources; null where a source has no value.
 BOXES: Mapping[str, pl.DataType] = {
-    "at": pl.String(),  # place in the source: file and line, for messages
+    "at": pl.String(),  # place in the source, see `faults.place_text`
     "procedure_id": pl.String(),
     "frame": pl.Float64(),  # from 0
     "x": pl.Float64(),  # sides in pixels
@@ -44,7 +45,7 @@ _WIDTH, _HEIGHT = pl.col("width"), pl.col("height")
 _SIZES = _WIDTH, _HEIGHT, _WIDTH, _HEIGHT  # upper bounds of left, top, right, bottom
 _CORRECT = "correct the box or remove it"
 _NO_AREA = Rule(
-    "box of no area",
+    Message("import.no_area"),
     _CORRECT,
     (_W.cast(pl.Float32) <= 0) | (_H.cast(pl.Float32) <= 0),  # as the table holds them
 )
@@ -98,24 +99,24 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     sides = pl.col(_SIDES)
     unplaced = [
         Rule(
-            "box without a procedure",
+            Message("import.no_procedure"),
             "name the file <procedure>_<frame> or <procedure>/<frame>",
             pl.col("procedure_id").is_null(),
         ),
         Rule(
-            "box without a frame number from 0",
+            Message("import.no_frame"),
             "number the frames with whole numbers (and give the number of the first one)",
             frame.is_null() | ~frame.is_between(0, LARGEST) | (frame.floor() != frame),
         ),
         Rule(
-            "box with a side that is not a number",
+            Message("import.side_text"),
             "write four numbers, in pixels",
             pl.any_horizontal(sides.is_null()),
         ),
     ]
     unsound = [
         Rule(
-            "box with a side that is not finite",
+            Message("import.side_infinite"),
             _CORRECT,
             ~pl.all_horizontal(sides.cast(pl.Float32).is_finite()),
         ),
@@ -126,9 +127,9 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     in_range = pl.col("score").is_between(0, 1)  # null where there is no score
     out_of_range = boxes.filter(~in_range)
     if out_of_range.height:
-        kind, effect = "box with a score outside [0, 1]", "kept without it, as an annotated box"
-        hint = "scale the scores to [0, 1]"
-        faults.fault(kind, out_of_range["at"][0], hint, out_of_range.height, effect=effect)
+        kind, hint = Message("import.score_outside"), "scale the scores to [0, 1]"
+        first, effect = place_of(out_of_range["at"][0]), "import.without_score"
+        faults.fault(kind, first, hint, out_of_range.height, effect=effect)
     return boxes.with_columns(pl.when(in_range).then(pl.col("score")).cast(pl.Float32))
 
 
@@ -143,7 +144,7 @@ def without_repeated(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
         PolyplinkError: If strict, at the first repeated box.
     """
     box = pl.struct("procedure_id", "frame", *_SIDES, "score", "polyp_id", "track")
-    kind = "box that repeats another of its frame"
+    kind = Message("import.repeated_box")
     repeated = Rule(kind, "leave one of them", ~box.is_first_distinct())
     return apply_rules(boxes, [repeated], faults, show=_SIDES)
 
@@ -178,12 +179,12 @@ def fit_boxes(
         boxes = boxes.with_columns(right=_X + _W, bottom=_Y + _H)
     rules = [
         Rule(
-            "box beyond the last frame of its procedure",
+            Message("import.late_frame"),
             "correct the number of frames, or number the frames from 0",
             NO_SUCH_FRAME,
         ),
         Rule(
-            "box wholly outside the image",
+            Message("import.outside_image"),
             "correct the box, or the width and height",
             OUTSIDE,
         ),
@@ -191,7 +192,7 @@ def fit_boxes(
     boxes = apply_rules(boxes, rules, faults, show=_SIDES)
     edges = [_X, _Y, _RIGHT, _BOTTOM]
     if border != "pixels":
-        kind = "box that reaches beyond the image" + ", clipped to it" * (border == "clip")
+        kind = Message("import.clipped" if border == "clip" else "import.over_the_edge")
         faults.warn_rows(kind, boxes.filter(OVER_THE_EDGE))
     if border == "clip":
         edges = [_clamp(e, size) for e, size in zip(edges, _SIZES, strict=True)]

@@ -1,94 +1,197 @@
 """Faults of a source: left out and counted, or raised at once."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError, one_line
+from polyplink.core.messages import Message, catalogue
 
-LONGEST_LINE = 800  # characters of a line about a fault
+LONGEST_NAME = 600  # characters of a name or place of the source in a warning
+LEFT_OUT = "import.left_out"  # kind of the warning about a fault
+_NOTED = "import.noted"  # kind of a warning about something that is used
+
+Place = str | Message  # a name of the source, or a place in one of its files
 
 
 class Rule(NamedTuple):
     """A fault that rows of a table may have.
 
     Attributes:
-        kind: Kind of fault, for messages ("box of no area").
+        kind: Kind of fault ("box of no area").
         hint: How to fix it.
         broken: Whether a row has the fault; null counts as no.
     """
 
-    kind: str
+    kind: Message
     hint: str
     broken: pl.Expr
+
+
+class _Counted(NamedTuple):
+    """Faults of one kind.
+
+    Attributes:
+        warning: Kind of the warning, which says what becomes of them.
+        kind: Kind of fault; None if the warning names it.
+        number: Their number.
+        first: The first place; the names of all if the warning names the kind.
+    """
+
+    warning: str
+    kind: Message | None
+    number: int
+    first: Place
 
 
 @dataclass
 class Faults:
     """Faults noticed while reading a source.
 
+    The kind of a fault is a message without a number, a noun in the singular.
+
     Attributes:
         strict: Whether a fault is raised instead of left out and counted.
-        counts: Kind of fault or warning, in order of occurrence -> number and first place.
+        counts: Faults and warnings by kind, in order of occurrence.
 
     Example:
         >>> faults = Faults()
-        >>> faults.fault("box of no area", "boxes.csv, line 7", "correct it")
-        >>> faults.lines()
-        ['1 x box of no area, left out (first: boxes.csv, line 7)']
+        >>> faults.fault(Message("import.no_area"), "boxes.csv, line 7", "correct it")
+        >>> [str(message) for message in faults.messages]
+        ['1 x box of no area, left out (boxes.csv, line 7)']
     """
 
     strict: bool = False
-    counts: dict[str, tuple[int, str]] = field(default_factory=dict)
+    counts: dict[tuple[Any, ...], _Counted] = field(default_factory=dict)
 
     def fault(
-        self, kind: str, name: str, hint: str, count: int = 1, *, effect: str = "left out"
+        self, kind: Message, first: Place, hint: str, count: int = 1, *, effect: str = LEFT_OUT
     ) -> None:
         """Count something that makes a box or frame, or a part of it, unusable.
 
         Args:
             kind: Kind of fault ("box of no area").
-            name: The first place: a file or procedure, and the value.
+            first: The first place: a file or procedure, and the value.
             hint: How to fix it.
             count: Number of occurrences.
-            effect: What becomes of it.
+            effect: Kind of the warning, which says what becomes of it.
 
         Raises:
             PolyplinkError: If `strict` is set.
         """
         if self.strict:
-            raise PolyplinkError(f"{name}: {kind}", f"{hint}, or import without --strict")
-        self.warn(f"{kind}, {effect}", name, count)
+            raise PolyplinkError(f"{first}: {kind}", f"{hint}, or import without --strict")
+        self._count(_Counted(effect, kind, count, first))
 
-    def warn(self, kind: str, name: str, count: int = 1) -> None:
+    def warn(self, kind: Message, first: Place, count: int = 1) -> None:
         """Count something unusual that can still be used."""
-        before, first = self.counts.get(kind, (0, name))
-        self.counts[kind] = (before + count, first)
+        self._count(_Counted(_NOTED, kind, count, first))
 
-    def warn_rows(self, kind: str, rows: pl.DataFrame, column: str = "at") -> None:
+    def warn_rows(self, kind: Message, rows: pl.DataFrame, column: str = "at") -> None:
         """Count one warning for each row of a table, named by the first row's value of a column."""
         if rows.height:
-            self.warn(kind, str(rows[column][0]), rows.height)
+            first = str(rows[column][0])
+            self.warn(kind, place_of(first) if column == "at" else first, rows.height)
 
-    def warn_values(self, kind: str, values: pl.Series) -> None:
-        """Count the different values of a column if there are several, and name them all."""
+    def warn_values(self, warning: str, values: pl.Series) -> None:
+        """Count the different values of a column if there are several, and name them all.
+
+        Args:
+            warning: Kind of the warning, a sentence with the number `n` and the `names`.
+            values: The column.
+        """
         names = [f"{v:g}" if isinstance(v, float) else str(v) for v in values.unique().sort()]
         if len(names) > 1:
-            self.warn(kind, ", ".join(names), len(names))
+            self._count(_Counted(warning, None, len(names), ", ".join(names)))
 
     def add(self, other: "Faults") -> None:
         """Add the counts of another reader."""
-        for kind, (count, name) in other.counts.items():
-            self.warn(kind, name, count)
+        for counted in other.counts.values():
+            self._count(counted)
 
-    def lines(self) -> list[str]:
-        """One line for each kind: number, kind, and first place."""
-        counts = self.counts.items()
-        return [
-            one_line(f"{n} x {kind} (first: {name})", LONGEST_LINE) for kind, (n, name) in counts
-        ]
+    def number_of(self, kind: Message) -> int:
+        """Number of warnings of a kind."""
+        counted = self.counts.get(_key(_NOTED, kind))
+        return 0 if counted is None else counted.number
+
+    @property
+    def messages(self) -> list[Message]:
+        """One warning for each kind: number, kind, and first place."""
+        messages = []
+        for warning, kind, number, first in self.counts.values():
+            named = {"names": first} if kind is None else {"what": kind, "first": first}
+            messages.append(_shown(Message(warning, {"n": number, **named})))
+        return messages
+
+    def _count(self, new: _Counted) -> None:
+        key = _key(new.warning, new.kind)
+        before = self.counts.get(key)
+        if before is not None:
+            new = before._replace(number=before.number + new.number)
+        self.counts[key] = new
+
+
+def _key(warning: str, kind: Message | None) -> tuple[Any, ...]:
+    """What faults of one kind have in common."""
+    return (warning,) if kind is None else (warning, kind.kind, *kind.values.items())
+
+
+def _shown(value: Any) -> Any:
+    """A value of a message with its names and places on one line each."""
+    if isinstance(value, Message):
+        return Message(value.kind, {name: _shown(part) for name, part in value.values.items()})
+    return one_line(value, LONGEST_NAME) if isinstance(value, str) else value
+
+
+def place_text(kind: str, **values: pl.Expr | str) -> pl.Expr:
+    """Places in a source as English text, for a column `at`; `place_of` makes messages of them.
+
+    Args:
+        kind: Kind of place in the catalogue ("place.line").
+        values: The values of its sentence, or names of their columns.
+
+    Example:
+        >>> table = pl.DataFrame({"line": [7]})
+        >>> table.select(place_text("place.line", file=pl.lit("boxes.csv"), number="line")).item()
+        'boxes.csv, line 7'
+    """
+    sentence = catalogue("en")[kind]
+    names = re.findall(r"\{(\w+)\}", sentence)
+    return pl.format(re.sub(r"\{\w+\}", "{}", sentence), *(values[name] for name in names))
+
+
+def place_of(text: str) -> Place:
+    """The place that a text names, as a message; the text itself if it is no sentence of a place.
+
+    Example:
+        >>> place_of("boxes.csv, line 7").text("de")
+        'boxes.csv, Zeile 7'
+    """
+    for kind, pattern in _patterns():
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return Message(kind, match.groupdict())
+    return text
+
+
+@cache
+def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
+    """Kinds and patterns of the places that `place_text` writes."""
+    patterns = []
+    for kind, sentence in catalogue("en").items():
+        if kind.startswith("place.") and "{file}" in sentence:
+            pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(sentence))
+            patterns.append((kind, re.compile(pattern, re.DOTALL)))
+    return patterns
+
+
+def with_value(where: Place, value: str) -> Message:
+    """A place, and the value there."""
+    return Message("place.value", {"place": where, "value": value})
 
 
 def apply_rules(
@@ -118,15 +221,15 @@ def apply_rules(
         rows = (first_broken == i).arg_true()
         if rows.len():
             row = table.row(rows[0], named=True)
-            place = row["at"]
+            first = place_of(row["at"])
             if show:
-                place += f" ({', '.join(f'{row[name]:g}' for name in show)})"
-            faults.fault(rule.kind, place, rule.hint, rows.len())
+                first = with_value(first, ", ".join(f"{row[name]:g}" for name in show))
+            faults.fault(rule.kind, first, rule.hint, rows.len())
     return table.filter(first_broken.is_null())
 
 
 def leave_out(
-    table: pl.DataFrame, broken: pl.Expr, kind: str, hint: str, faults: Faults
+    table: pl.DataFrame, broken: pl.Expr, kind: Message, hint: str, faults: Faults
 ) -> pl.DataFrame:
     """`apply_rules` with a single rule."""
     return apply_rules(table, [Rule(kind, hint, broken)], faults)

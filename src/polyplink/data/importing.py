@@ -12,6 +12,7 @@ import polars as pl
 
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.parts import FORMATS
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.conversion import find_format
@@ -38,7 +39,7 @@ def import_folder(
     workers: int = 2,
     options: Mapping[str, Any],
     progress: StageProgress = silent_stage,
-) -> tuple[DataSet, Sequence[str]]:
+) -> tuple[DataSet, list[Message]]:
     """Import a data set into the data folder `out`; return it with warnings.
 
     Existing tables in the folder are replaced; nothing in the source is changed.
@@ -103,13 +104,13 @@ def import_folder(
     if fps is not None:
         procedures = data.procedures.with_columns(fps=pl.lit(fps, pl.Float32))
         data = DataSet.of(data.detections, procedures, data.polyps, data.splits, adenoma=maps)
-    with new_data_folder(out, data, imported.warnings, record) as folder:
+    with new_data_folder(out, data, imported.lines, record) as folder:
         write_places(folder, data_format, replace(imported, data=data), source)
         if detector is not None:
             write_origin(folder, BoxesOrigin(detector, detector))
         elif imported.empty is not None:
             write_empty(folder, imported.empty)
-    return data, imported.warnings
+    return data, [Message.of(warning) for warning in imported.warnings]
 
 
 @contextmanager
@@ -121,7 +122,7 @@ def new_data_folder(
     Args:
         out: The folder.
         data: The data set.
-        warnings: Warnings of the import.
+        warnings: Warnings about the tables, in English.
         record: Record of the command.
 
     Yields:

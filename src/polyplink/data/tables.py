@@ -31,6 +31,7 @@ from polyplink.core.artefacts import (
     write_json,
 )
 from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
+from polyplink.core.messages import Message
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.limits import refuse_excess
@@ -403,16 +404,21 @@ class Imported:
 
     Attributes:
         data: The data set.
-        warnings: Lines of `Faults.lines` on what was left out or is unusual.
+        warnings: What was left out or is unusual; a plugin may give sentences, shown verbatim.
         places: Places of the boxes in the source; None if the importer does not record them.
         empty: Frames annotated as free of polyps, see `polyplink.data.empty`; None if the importer
             does not record them.
     """
 
     data: DataSet
-    warnings: list[str]
+    warnings: Sequence[Message | str]
     places: Places | None = None
     empty: pl.DataFrame | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """The warnings in English."""
+        return [str(warning) for warning in self.warnings]
 
 
 def read_text_table(path: Path) -> pl.DataFrame:

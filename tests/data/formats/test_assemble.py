@@ -25,7 +25,7 @@ def test_the_size_and_name_of_options_have_priority(tmp_path: Path) -> None:
     row = imported.data.procedures.row(0, named=True)
     assert (row["width"], row["height"], row["dataset"]) == (64, 48, "set")
     assert imported.data.polyps["polyp_id"].to_list() == ["v_5"]
-    assert "1 x procedure in more than one part (first: v)" in imported.warnings
+    assert "1 x procedure in more than one part (v)" in imported.lines
     reading = BoxImport(SOURCE, dataset="mine", identity="none")
     renamed = assemble(detections, tmp_path, reading, procedures=procedures)
     assert renamed.data.procedures["dataset"].to_list() == ["mine"]
@@ -59,8 +59,8 @@ def test_side_tables_have_priority_and_missing_values_are_filled_with_a_warning(
         ("p", None),
         ("c_2", None),
     ]
-    assert imported.warnings == [
-        "1 x track treated as a separate polyp (first: c_2)",
+    assert imported.lines == [
+        "1 x track treated as a separate polyp (c_2)",
         "2 x procedure without a number of frames, set to its last frame + 1 (first: b)",
         "3 x procedure without a known patient, treated as a separate patient (first: a)",
     ]
@@ -98,7 +98,7 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_pa
         ("v_1", None, None),
         ("2", None, None),
     ]
-    kinds = list(reading.faults.counts)
+    kinds = [str(message.values["what"]) for message in reading.faults.messages]
     assert kinds[-2:] == [
         "polyp id in several procedures, changed to <procedure>_<id>",
         "polyp with several values for one fact, the first used",
@@ -113,7 +113,7 @@ def test_first_frame_is_subtracted_and_sources_without_usable_boxes_are_refused(
     data = assemble(boxes(), tmp_path, BoxImport(SOURCE, size=(9, 9), first_frame=3)).data
     assert data.detections["frame"].to_list() == [0]
     for side, value, problem in (("w", 0, "of no area"), ("x", 900, "wholly outside the image")):
-        message = rf"no usable box among 1: 1 x box {problem}, left out \(first: line 1 .*; c"
+        message = rf"no usable box among 1: 1 x box {problem}, left out \(line 1 .*; c"
         with pytest.raises(PolyplinkError, match=message):
             assemble(boxes({side: value}), tmp_path, BoxImport(SOURCE, size=(64, 48)))
     procedures = pl.DataFrame({"procedure_id": ["v"], "n_frames": [3]})

@@ -73,7 +73,7 @@ def test_the_json_files_of_the_paper_are_imported_with_their_parts(tmp_path: Pat
     first = data.polyps.filter(polyp_id="dataset3_004-005_1").row(0, named=True)
     assert (first["size_mm"], first["histology_class"], first["location"]) == (3, "AD", "cecum")
     assert first["morphology"] == "Is"
-    assert any("set to its last frame + 1" in line for line in imported.warnings)
+    assert any("set to its last frame + 1" in line for line in imported.lines)
 
 
 def test_images_without_an_identity_belong_to_the_procedure_of_similar_names(
@@ -88,17 +88,17 @@ def test_images_without_an_identity_belong_to_the_procedure_of_similar_names(
         assert rows == [("001-002", 1, polyp), ("001-002", 2, None), ("s", 1, None)]
         frames = imported.data.procedures.select("procedure_id", "n_frames").rows()
         assert dict(frames) == {"001-002": 4, "s": 2}
-        assert not [line for line in imported.warnings if "image without" in line]
+        assert not [line for line in imported.lines if "image without" in line]
     # With two procedures for a name, the import warns about its choice.
     write(path, [*images, image(5, "a/5.jpg")], [*boxes, box(5, 5, identity_id="001-003_1")])
     imported = import_coco(path)
     rows = imported.data.detections.select("procedure_id", "frame").rows()
     assert rows == [("001-002", 1), ("001-003", 5), ("a", 2), ("s", 1)]
     for kind in (
-        "and identity_id, placed by its name (first: a.json, image 2",
+        "and identity_id, placed by its name (a.json, image 2",
         "1 x image without box",
     ):
-        assert [line for line in imported.warnings if kind in line]
+        assert [line for line in imported.lines if kind in line]
 
 
 def test_the_procedure_is_the_video_then_the_sequence_then_the_identity(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> 
     ]
     procedures = imported.data.procedures.select("procedure_id", "n_frames", "fps").rows()
     assert procedures == [("b", 9, 25.0), ("a", 5, None)]
-    assert "2 x track treated as a separate polyp (first: b_1)" in imported.warnings
+    assert "2 x track treated as a separate polyp (first: b_1)" in imported.lines
     bare = import_coco(path, identity="none").data
     assert bare.polyps.is_empty()
     assert bare.detections["polyp_id"].null_count() == 4
@@ -204,7 +204,7 @@ def test_duplicate_images_and_images_without_id_are_left_out(
     tmp_path: Path, images: list[Any], kind: str
 ) -> None:
     path = write(tmp_path / "a.json", images, [box(1, 1)])
-    assert any(f"{kind}, left out" in line for line in import_coco(path).warnings)
+    assert any(f"{kind}, left out" in line for line in import_coco(path).lines)
     with pytest.raises(PolyplinkError, match=kind):
         import_coco(path, strict=True)
 
@@ -245,8 +245,8 @@ def test_results_of_a_detector_replace_the_boxes(tmp_path: Path) -> None:
     imported = import_coco(path, boxes=results)
     rows = imported.data.detections.select("frame", "w", "score", "polyp_id").rows()
     assert rows == [(1, 3.5, 0.75, None)]
-    warning = "1 x box of an image that is not listed, left out (first: results.json, entry 2)"
-    assert warning in imported.warnings
+    warning = "1 x box of an image that is not listed, left out (results.json, entry 2)"
+    assert warning in imported.lines
     assert import_coco(tmp_path, boxes=results).data.detections.equals(imported.data.detections)
     results.write_text('{"image_id": 2}')
     with pytest.raises(
@@ -269,8 +269,8 @@ def test_other_json_files_of_a_folder_are_left_out_by_name(tmp_path: Path) -> No
     (tmp_path / "results.json").write_text("[]")
     imported = import_coco(tmp_path, images=False)
     assert imported.data.detections.equals(only_boxes)
-    assert any("2 x JSON file without the lists" in line for line in imported.warnings)
-    assert "detector.json" in " ".join(imported.warnings)
+    assert any("2 x JSON file without the lists" in line for line in imported.lines)
+    assert "detector.json" in " ".join(imported.lines)
     (tmp_path / "boxes.json").unlink()
     with pytest.raises(PolyplinkError, match=r"none of the 2 JSON files .*; give the file"):
         import_coco(tmp_path)

@@ -76,7 +76,7 @@ def test_an_export_is_imported(tmp_path: Path) -> None:
         64,
         48,
     )
-    assert "1 x track treated as a separate polyp (first: clip_3)" in imported.warnings
+    assert "1 x track treated as a separate polyp (clip_3)" in imported.lines
     assert import_cvat(path, identity="none").data.polyps.is_empty()
     by_clear = import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list()
     assert by_clear == ["true", "true", "true", "clip_3"]
@@ -110,7 +110,7 @@ def test_tasks_of_a_project_and_files_of_a_folder_are_procedures(tmp_path: Path)
     imported = import_cvat(path)
     rows = imported.data.detections.select("procedure_id", "polyp_id").rows()
     assert rows == [("clip", "clip_3"), ("other", "other_4")]
-    assert "1 x box without a procedure, left out" in imported.warnings[0]
+    assert "1 x box without a procedure, left out" in imported.lines[0]
     (tmp_path / "again.xml").write_text(document(track(box(0))))
     with pytest.raises(PolyplinkError, match="two tasks are called 'clip'; give every task"):
         import_cvat(tmp_path)
@@ -118,9 +118,9 @@ def test_tasks_of_a_project_and_files_of_a_folder_are_procedures(tmp_path: Path)
 
 def test_several_labels_and_rotated_boxes_are_reported(tmp_path: Path) -> None:
     tool = track(box(0, fields='rotation="12.5"'), number=5).replace('"polyp"', '"tool"')
-    warnings = import_cvat(write(tmp_path, track(box(0)), tool)).warnings
-    assert "2 x label of tracks, all read as polyps (first: polyp, tool)" in warnings
-    rotated = "1 x rotated box, read as upright (first: annotations.xml, track 5, frame 0)"
+    warnings = import_cvat(write(tmp_path, track(box(0)), tool)).lines
+    assert "tracks of 2 labels, all read as polyps (polyp, tool)" in warnings
+    rotated = "1 x rotated box, read as upright (annotations.xml, track 5, frame 0)"
     assert rotated in warnings
 
 
@@ -133,7 +133,7 @@ def test_polygons_are_read_as_the_boxes_around_them(tmp_path: Path) -> None:
     imported = import_cvat(write(tmp_path, track(box(0, inner=named("A")), *shapes)))
     rows = imported.data.detections.select("frame", "x", "y", "w", "h", "polyp_id").rows()
     assert rows[1:] == [(1, 9.5, 3, 20.5, 17, "A")]
-    assert "2 x shape of a track that is not a box" in str(imported.warnings)
+    assert "2 x shape of a track that is not a box" in str(imported.lines)
 
 
 def test_an_attribute_that_no_box_has_is_refused(tmp_path: Path) -> None:
@@ -248,6 +248,6 @@ def test_the_fast_reading_of_boxes_equals_the_full_parser(
     monkeypatch.setattr(cvat, "_FIRST", re.compile(b"(?!)"))
     plain = import_cvat(path)
     assert imported.data.detections.equals(plain.data.detections)
-    assert imported.warnings == plain.warnings
+    assert imported.lines == plain.lines
     assert imported.data.key == plain.data.key
     assert imported.data.detections.height > 20

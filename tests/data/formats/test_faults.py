@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import LANGUAGES, Message
 from tests.data.formats import test_coco, test_cvat, test_mot, test_yolo
 from tests.data.sample_sets import BOX_IMPORTERS
 
@@ -27,6 +28,7 @@ PLACES = {
     "cvat": "annotations.xml, track 3, frame",
     "csv": "detections.csv, line 3",
 }
+TERMS = {"iscrowd", "confidence", "annotation", "text"}  # of a format, or the same in German
 ROWS = [
     ("coco", {"image_id": 99}, "box of an image that is not listed"),
     ("coco", {"category_id": 2}, UNKNOWN),
@@ -59,6 +61,11 @@ ROWS = [
 ]
 
 
+def words(text: str) -> set[str]:
+    """The words of a warning, without names of files."""
+    return set(re.findall(r"(?<![\w./])[a-z]{3,}(?![\w./])", text.lower()))
+
+
 def write_with_fault(folder: Path, name: str, bad: object) -> Path:
     """Write a valid box and an unusable one."""
     if name == "coco":
@@ -83,7 +90,11 @@ def test_unusable_boxes_are_counted_or_raised(
     source = write_with_fault(tmp_path, name, bad)
     imported = BOX_IMPORTERS[name](source, size=(64, 48))
     assert imported.data.detections.height == 1
-    line = f"1 x {kind}, left out (first: {PLACES[name]}"
-    assert any(warning.startswith(line) for warning in imported.warnings)
+    line = f"1 x {kind}, left out ({PLACES[name]}"
+    (warning,) = (warning for warning in imported.warnings if str(warning).startswith(line))
+    assert isinstance(warning, Message)
+    english = words(str(warning))
+    for language in LANGUAGES[1:]:
+        assert english & words(warning.text(language)) <= TERMS
     with pytest.raises(PolyplinkError, match=f"{re.escape(PLACES[name])}.*: {re.escape(kind)}; "):
         BOX_IMPORTERS[name](source, size=(64, 48), strict=True)

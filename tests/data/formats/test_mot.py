@@ -44,10 +44,10 @@ def test_ground_truth_is_imported(tmp_path: Path) -> None:
     assert rows == [(0, 1.0, "s_3", None), (1, 1.5, None, None)]
     row = imported.data.procedures.row(0, named=True)
     assert (row["n_frames"], row["fps"], row["width"], row["height"]) == (9, 25, 64, 48)
-    assert imported.warnings == [
-        "1 x line marked as ignored (confidence 0) (first: s/gt.txt, line 3)",
-        "2 x class of boxes, all read as polyps (first: 1, 7)",
-        "1 x track treated as a separate polyp (first: s_3)",
+    assert imported.lines == [
+        "1 x line marked as ignored (confidence 0) (s/gt.txt, line 3)",
+        "boxes of 2 classes, all read as polyps (1, 7)",
+        "1 x track treated as a separate polyp (s_3)",
     ]
     again = import_mot(root / "s" / "gt" / "gt.txt")
     assert again.data.detections.equals(imported.data.detections)
@@ -72,7 +72,7 @@ def test_ground_truth_has_priority_over_detections_and_folders_are_parts(tmp_pat
     imported = import_mot(tmp_path)
     assert imported.data.splits == {"train": ["s"]}
     assert imported.data.detections["x"].to_list() == [1]
-    assert "detections beside ground truth, not read (first: s)" in imported.warnings[0]
+    assert "detections beside ground truth, not read (s)" in imported.lines[0]
     assert import_mot(tmp_path, kind="det").data.detections["x"].to_list() == [9]
     write_sequence(tmp_path / "test", "1,-1,5,2,3,4,0.5\n", "det", name="c")
     assert import_mot(tmp_path).data.splits == {"train": ["s"], "test": ["c"]}
@@ -100,7 +100,7 @@ def test_the_only_video_nearby_is_used_unless_its_shape_is_another(
     imported = import_mot(root)
     (image,) = imported.data.detections["image"]
     assert (image is not None) == used
-    (warning,) = [w for w in imported.warnings if "other.mp4" in w]
+    (warning,) = [w for w in imported.lines if "other.mp4" in w]
     assert ("used because it is the only one" in warning) == used
 
 
@@ -121,7 +121,7 @@ def test_images_are_those_of_a_video_or_of_img1(tmp_path: Path) -> None:
     (folder / "000002.JPG").unlink()
     imported = import_mot(root)
     assert imported.data.detections["frame"].to_list() == [0]
-    assert any("frame with a box without an image, left out" in w for w in imported.warnings)
+    assert any("frame with a box without an image, left out" in w for w in imported.lines)
 
 
 def test_invalid_files_are_refused(tmp_path: Path) -> None:

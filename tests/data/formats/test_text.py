@@ -138,7 +138,9 @@ def test_missing_side_tables_are_empty_and_invalid_ones_are_refused(tmp_path: Pa
     (tmp_path / "procedures.csv").write_text("procedure_id,width,widht\nv,64,1\n")
     faults = Faults()
     assert read_side_tables(tmp_path, faults)[0]["width"].to_list() == [64]
-    assert faults.lines() == ["1 x unknown column of procedures.csv, not read (first: widht)"]
+    assert [*map(str, faults.messages)] == [
+        "1 x unknown column of procedures.csv, not read (widht)"
+    ]
     (tmp_path / "procedures.csv").write_text("procedure_id,width\nv,wide\n")
     with pytest.raises(PolyplinkError, match=r"procedures\.csv: column width, row 0: 'wide'"):
         read_side_tables(tmp_path, Faults())
@@ -158,9 +160,9 @@ def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
     row = imported.data.procedures.row(0, named=True)
     assert (row["n_frames"], row["width"], row["patient"], row["dataset"]) == (4, 64, "v", "mine")
     assert imported.data.detections["frame"].to_list() == [0, 3]
-    assert imported.warnings == [
-        "1 x unknown column of mine.csv, not read (first: conf)",
-        "1 x procedure without a number of frames, set to its last frame + 1 (first: v)",
+    assert imported.lines == [
+        "1 x unknown column of mine.csv, not read (conf)",
+        "1 x procedure without a number of frames, set to its last frame + 1 (v)",
     ]
     rows = "v,0,1,2,3,4,,nan,\nv,1,1,2,3,4,,p,\nv,1,5,2,3,4,, ,\nv,1,7,2,3,4,,-1,\n"
     path.write_text(f"{HEADER}{rows}v,3000000000,1,2,3,4,,p,\n")
@@ -168,7 +170,7 @@ def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
     assert imported.data.detections["polyp_id"].to_list() == [None, "p", None, None]
     assert imported.data.procedures["n_frames"].to_list() == [2]
     missing = "3 x polyp id that is blank, nan, none, null or -1, read as unknown (first: mine.csv"
-    assert any(line.startswith(missing) for line in imported.warnings)
+    assert any(line.startswith(missing) for line in imported.lines)
     with pytest.raises(PolyplinkError, match=r"procedure v: width and height .* unknown; give"):
         import_csv(path)
 
@@ -177,8 +179,8 @@ def test_blank_rows_are_no_boxes(tmp_path: Path) -> None:
     rows = "v,0,1,2,3,4,,,\n\n,,,,,,,,\nv,x,1,2,3,4,,,\nv,1,1,2,3,4,,,\n\n"
     (tmp_path / "boxes.csv").write_text(HEADER + rows)
     imported = import_csv(tmp_path, size=(64, 48))
-    left_out = [line for line in imported.warnings if "left out" in line]
-    assert left_out == [f"1 x {FRAME}, left out (first: boxes.csv, line 5)"]
+    left_out = [line for line in imported.lines if "left out" in line]
+    assert left_out == [f"1 x {FRAME}, left out (boxes.csv, line 5)"]
     assert imported.places is not None
     assert imported.places.boxes["item"].to_list() == [0, 4]
 
@@ -222,7 +224,7 @@ def test_images_and_frames_of_videos_are_named(tmp_path: Path) -> None:
     write_video(tmp_path / "v.mp4", 3)
     imported = import_csv(tmp_path, size=(64, 48))
     assert imported.data.detections["image"].to_list() == ["v.mp4#0", "v.mp4#1", None]
-    assert "1 x procedure without any of its images (first: w/0.jpg)" in imported.warnings
+    assert "1 x procedure without any of its images (w/0.jpg)" in imported.lines
     bare = import_csv(tmp_path, size=(64, 48), images=False)
     assert bare.data.detections["image"].null_count() == 3
 
@@ -230,7 +232,7 @@ def test_images_and_frames_of_videos_are_named(tmp_path: Path) -> None:
 def test_frame_numbers_from_one_are_suggested(tmp_path: Path) -> None:
     (tmp_path / "boxes.csv").write_text(f"{HEADER}v,1,1,2,3,4,,,\nv,2,1,2,3,4,,,\n")
     imported = import_csv(tmp_path, size=(64, 48))
-    assert "labels seem to count frames from 1, the lowest number is 1" in imported.warnings[1]
+    assert "labels seem to count frames from 1, the lowest number is 1" in imported.lines[1]
     again = import_csv(tmp_path, size=(64, 48), first_frame=1)
     assert again.data.detections["frame"].to_list() == [0, 1]
 

@@ -42,7 +42,7 @@ def test_the_output_of_a_tracker_is_imported(tmp_path: Path) -> None:
     imported = import_yolo(root, size=(64, 48))
     rows = imported.data.detections.select("score", "polyp_id").rows()
     assert rows == [(1, None), (0.5, "clip_7"), (None, None)]
-    assert "2 x class of boxes, all read as polyps (first: 0, 1)" in imported.warnings
+    assert "boxes of 2 classes, all read as polyps (0, 1)" in imported.lines
     none = import_yolo(root, size=(64, 48), identity="none").data
     assert none.detections["polyp_id"].null_count() == 3
 
@@ -64,7 +64,7 @@ def test_outlines_are_read_as_the_boxes_around_them(tmp_path: Path) -> None:
         (1, 16, 18, 32, 12, None, None),
         (2, 16, 12, 16, 24, None, "clip_7"),
     ]
-    assert "2 x line that is not a box (class, 4 numbers, score, track)" in str(imported.warnings)
+    assert "2 x line that is not a box (class, 4 numbers, score, track)" in str(imported.lines)
     path = root / "labels" / "clip_2_png.rf.77.txt"
     marks = pl.DataFrame({"item": [0], "track_id": [3], "polyp": [1]})
     assert mark_yolo(path, marks, sixth="score")["tracks"] == path.read_bytes()[:-2] + b"3\n"
@@ -87,7 +87,7 @@ def test_sizes_come_from_each_image_and_folders_are_parts(tmp_path: Path) -> Non
     assert imported.data.splits == {"train": ["v"], "val": ["w"]}
     sizes = imported.data.procedures.select("procedure_id", "width", "height").rows()
     assert sizes == [("v", 64, 48), ("w", 32, 32)]
-    assert any("frames of several sizes, the first used" in w for w in imported.warnings)
+    assert any("frames of several sizes, the first used" in w for w in imported.lines)
     assert import_yolo(tmp_path, images=False).data.detections["image"].null_count() == 3
     (tmp_path / "val" / "images" / "w_0.PNG").write_bytes(b"no image")
     with pytest.raises(PolyplinkError, match="image that cannot be opened"):
@@ -153,7 +153,7 @@ def test_labels_without_a_frame_and_second_labels_of_a_frame_are_left_out(
     root = write_labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n", **{name: "0 0.5 0.5 0.5 0.5\n"})
     imported = import_yolo(root, size=(64, 48))
     assert imported.data.detections.height == 1
-    assert any(kind in line for line in imported.warnings)
+    assert any(kind in line for line in imported.lines)
     with pytest.raises(PolyplinkError, match=kind):
         import_yolo(root, size=(64, 48), strict=True)
 
@@ -195,7 +195,7 @@ def test_labels_without_any_box_are_refused_unless_they_are_empty(
     imported = import_yolo(write_labels(tmp_path, v_1="", v_2=""), size=(64, 48))
     assert (imported.data.detections.height, imported.data.procedures.height) == (0, 1)
     imported = import_yolo(write_labels(tmp_path, v_1=line, v_2="0 0.5 0.5 1 1"), size=(64, 48))
-    assert imported.warnings[0].startswith(f"1 x {fault}, left out")
+    assert imported.lines[0].startswith(f"1 x {fault}, left out")
     assert imported.data.detections.height == 1
 
 

@@ -33,9 +33,9 @@ def test_every_frame_is_written_as_a_file(tmp_path: Path) -> None:
 
 
 def test_a_video_has_one_polyp_or_none_with_tracklet_safe_identity(root: Path) -> None:
-    assert import_ldpolyp(root).warnings == [
+    assert import_ldpolyp(root).lines == [
         "1 x frame with several boxes that share the video's one identity "
-        "(first: TrainValid/Annotations/10/0003.txt)",
+        "(TrainValid/Annotations/10/0003.txt)",
         f"3 x {PATIENT} (first: TrainValid_2)",
     ]
     imported = import_ldpolyp(root, identity="tracklet-safe")
@@ -46,8 +46,8 @@ def test_a_video_has_one_polyp_or_none_with_tracklet_safe_identity(root: Path) -
         ("TrainValid_2", 3, "TrainValid_2"),
     ]
     assert imported.data.polyps["polyp_id"].to_list() == ["TrainValid_2"]
-    line = "1 x video of several polyps, its boxes have no polyp id (first: TrainValid_10)"
-    assert line in imported.warnings
+    line = "1 x video of several polyps, its boxes have no polyp id (TrainValid_10)"
+    assert line in imported.lines
     with pytest.raises(
         PolyplinkError, match="no identity 'polyp'; give --identity video or tracklet-safe"
     ):
@@ -79,7 +79,7 @@ def test_upper_case_windows_lines_and_blanks_do_not_matter(root: Path) -> None:
     (texts / "classes.txt").write_text("polyp\n")
     imported = import_ldpolyp(root)
     assert_same(imported.data, small_ldpolyp())
-    assert "1 x file without a number from 1 as its name, left out" in " ".join(imported.warnings)
+    assert "1 x file without a number from 1 as its name, left out" in " ".join(imported.lines)
 
 
 def test_sizes_come_from_the_image_or_the_publication(root: Path) -> None:
@@ -91,8 +91,8 @@ def test_sizes_come_from_the_image_or_the_publication(root: Path) -> None:
     imported = import_ldpolyp(root)
     sizes = imported.data.procedures.select("width", "height").rows()
     assert sizes == [(60, 50), (560, 480), (560, 480)]
-    lines = " ".join(imported.warnings)
-    assert "560 x 480 as published (first: Test_101)" in lines
+    lines = " ".join(imported.lines)
+    assert "560 x 480 as published (Test_101)" in lines
     boxes = imported.data.detections.filter(frame=0)  # a box beyond the image is clipped
     assert boxes.select("x", "y", "w", "h").rows() == [(10, 20, 30, 30)]
     assert "2 x box that reaches beyond the image" in lines
@@ -123,6 +123,6 @@ def test_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
         "1 x video that cannot be read, left out",
         "1 x video with a label for the whole of it and no boxes, left out",
     ):
-        assert any(line.startswith(kind) for line in imported.warnings)
+        assert any(line.startswith(kind) for line in imported.lines)
     with pytest.raises(PolyplinkError, match="remove or rename one of them"):
         import_ldpolyp(root, strict=True)

@@ -39,7 +39,7 @@ def test_table_and_boxes_are_written_without_videos(tmp_path: Path) -> None:
 
 def test_the_image_of_a_box_is_a_frame_of_its_video(root: Path) -> None:
     imported = import_polyp_size(root, boxes=root / "boxes.csv")
-    assert imported.warnings == []
+    assert imported.lines == []
     images = imported.data.detections["image"].to_list()
     assert images == ["Video01.mp4#0", "Video01.mp4#2", "Video07.mp4#3"]
     video, frame = split_frame_name(images[1]) or ("", -1)
@@ -54,7 +54,7 @@ def test_without_boxes_each_frame_is_one_box(root: Path) -> None:
     assert boxes.select("x", "y", "w", "h").unique().rows() == [(0, 0, 64, 48)]
     assert boxes["frame"].to_list() == [0, 1, 2, 3] * 2
     assert boxes["image"][1] == "01.MP4#1"
-    assert imported.warnings == [f"8 x {WHOLE_FRAME_USED} (first: 01)"]
+    assert imported.lines == [f"8 x {WHOLE_FRAME_USED} (first: 01)"]
 
 
 def test_official_lists_become_parts(root: Path) -> None:
@@ -63,15 +63,15 @@ def test_official_lists_become_parts(root: Path) -> None:
     (root / "split" / "val_1.csv").write_text("imgdir\n07_0.27_.png\n01_1.00_.png\n99_1.00_.png\n")
     imported = import_polyp_size(root)
     assert imported.data.splits == {"train_1": ["01"], "val_1": ["01", "07"]}
-    line = "1 x video in both parts of an official fold (first: 01, train_1)"
-    assert line in imported.warnings
+    line = "1 x video in both parts of an official fold (01, train_1)"
+    assert line in imported.lines
 
 
 def test_label_tables_are_read_from_the_folder_or_named(root: Path) -> None:
     moved = (root / "labels.csv").rename(root.parent / "labels.csv")
     imported = import_polyp_size(root, boxes=root / "boxes.csv")
     assert imported.data.polyps["size_mm"].null_count() == 2
-    assert imported.warnings == [
+    assert imported.lines == [
         "2 x recording without size, histology and shape, no table given (first: 01)"
     ]
     read = import_polyp_size(root, cases=moved, boxes=root / "boxes.csv").data
@@ -96,7 +96,7 @@ def test_unusable_videos_and_boxes_are_counted(root: Path) -> None:
     boxes = root / "boxes.csv"
     boxes.write_text(boxes.read_text() + "05,0,1,1,1,1\n01,4,1,1,1,1\n01,0,70,1,1,1\n")
     imported = import_polyp_size(root, boxes=boxes)
-    assert sorted(line.split(" (first")[0] for line in imported.warnings) == [
+    assert sorted(line.split(" (")[0] for line in imported.lines) == [
         "1 x box beyond the last frame of its procedure, left out",
         "1 x box of a missing video, left out",
         "1 x box wholly outside the image, left out",

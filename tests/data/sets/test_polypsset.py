@@ -45,7 +45,7 @@ def test_written_files_have_the_layout_of_the_release(tmp_path: Path) -> None:
 def test_errors_of_the_release_are_reported(root: Path) -> None:
     imported = import_polypsset(root, strict=True)
     assert_same(imported.data, small_polypsset())
-    assert imported.warnings == [
+    assert imported.lines == [
         "2 x annotation without an image, left out (first: val2019/Annotation/10/11.xml)",
         "10 x size in the XML is not the image's, which counts (first: train2019/Annotation/1.xml)",
         "2 x procedure without a known patient, treated as a separate patient (first: val_10)",
@@ -69,11 +69,11 @@ def test_without_images_sizes_come_from_the_xml(root: Path) -> None:
     imported = import_polypsset(root)
     assert imported.data.procedures["width"].to_list() == [65, 65, 65]
     kind = "12 x frame without an image, its size taken from the XML"
-    assert any(line.startswith(kind) for line in imported.warnings)
+    assert any(line.startswith(kind) for line in imported.lines)
     path = root / "val2019/Annotation/10/1.xml"
     path.write_text(path.read_text().replace("<width>65</width>", "<width>0</width>"))
     kind = "1 x annotation without a size or an image, left out"
-    assert any(line.startswith(kind) for line in import_polypsset(root).warnings)
+    assert any(line.startswith(kind) for line in import_polypsset(root).lines)
 
 
 def test_the_histology_of_a_polyp_is_the_class_of_all_boxes(root: Path) -> None:
@@ -82,16 +82,16 @@ def test_the_histology_of_a_polyp_is_the_class_of_all_boxes(root: Path) -> None:
     imported = import_polypsset(root)
     polyps = imported.data.polyps.select("polyp_id", "histology", "histology_class").rows()
     assert polyps == [("val_10", None, None), ("test_10", "hyperplastic", "hyperplastic")]
-    line = "1 x polyp with boxes of several classes, histology left out (first: val_10)"
-    assert line in imported.warnings
+    line = "1 x polyp with boxes of several classes, histology left out (val_10)"
+    assert line in imported.lines
     for name in ("1", "3"):
         other = root / f"val2019/Annotation/10/{name}.xml"
         text = other.read_text().replace("adenomatous", "Serrated")
         other.write_text(text.replace("hyperplastic", "serrated"))
     imported = import_polypsset(root)
     assert imported.data.polyps.row(0)[3:5] == ("serrated", None)
-    line = "1 x unknown class of a box, no histology class (first: val_10 (serrated))"
-    assert line in imported.warnings
+    line = "1 x unknown class of a box, no histology class (val_10 (serrated))"
+    assert line in imported.lines
 
 
 def test_misplaced_files_and_frames_of_another_size_are_counted(root: Path) -> None:
@@ -111,7 +111,7 @@ def test_misplaced_files_and_frames_of_another_size_are_counted(root: Path) -> N
         write_grey(root / f"{name}.jpg", 48, 64)
     imported = import_polypsset(root)
     assert imported.data.detections.filter(procedure_id="val_10")["frame"].to_list() == [3, 3]
-    lines = " ".join(imported.warnings)
+    lines = " ".join(imported.lines)
     for kind in (
         "frame with a box of another size than most of its video, left out",
         "image without an annotation, treated as free of polyps",

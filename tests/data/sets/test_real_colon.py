@@ -58,11 +58,10 @@ def test_quirks_of_the_release_are_read(root: Path) -> None:
     (root / "001-010_annotations" / "001-010_1.xml").unlink()
     imported = import_real_colon(root)
     assert imported.data.key == before.key
-    assert imported.warnings == [
+    assert imported.lines == [
         "1 x num_lesions of video_info.csv is not the number of rows of lesion_info.csv, "
-        "which counts (first: 001-001: 1 and 2)",
-        "1 x num_frames of video_info.csv is not the number of annotation files "
-        "(first: 001-010: 3 and 2)",
+        "which counts (001-001: 1 and 2)",
+        "1 x num_frames of video_info.csv is not the number of annotation files (001-010: 3 and 2)",
     ]
 
 
@@ -83,7 +82,7 @@ def test_images_come_from_a_folder_or_an_archive_and_missing_ones_are_counted(ro
         import_real_colon(root, strict=True)
     counted = import_real_colon(root)
     assert counted.data.detections["frame"].to_list() == [1, 1, 2]
-    assert "1 x frame with a box without an image, left out" in counted.warnings[0]
+    assert "1 x frame with a box without an image, left out" in counted.lines[0]
 
 
 def test_only_present_procedures_are_imported(root: Path) -> None:
@@ -104,7 +103,7 @@ def test_archives_give_the_same_set_as_folders(root: Path) -> None:
     for workers in (1, 2):
         again = import_real_colon(root, workers=workers)
         assert again.data.key == before.data.key
-        assert again.warnings == []
+        assert again.lines == []
     packed = root / "001-001_annotations.tar.gz"
     content = packed.read_bytes()
     packed.write_bytes(content[:-20])
@@ -159,7 +158,7 @@ def test_boxes_are_in_the_order_of_frames(tmp_path: Path) -> None:
     frames: list[list[Edges]] = [[] for _ in range(12)]
     frames[10], frames[9] = [(1, 2, 11, 22)], [(-3, 40.6, 20.4, 90)]
     size, n_files, read, faults = read_boxes(source_of(tmp_path, *frames), strict=True)
-    assert (size, n_files, faults.lines()) == ((W, H), 12, [])
+    assert (size, n_files, [*map(str, faults.messages)]) == ((W, H), 12, [])
     assert read.select("frame", "x", "y", "w", "h", "polyp_id", "image").rows() == [
         (9, 0, 41, 20, 6, "p_1", None),
         (10, 1, 2, 10, 20, "p_1", None),
@@ -171,7 +170,9 @@ def test_unknown_missing_and_duplicate_polyps_are_reported(tmp_path: Path) -> No
     source = source_of(tmp_path, [box], [box, other], [box, other, other])
     *_, boxes, faults = read_boxes(source, strict=True)
     assert boxes["frame"].to_list() == [0, 1, 1, 2, 2, 2]
-    assert faults.lines() == ["3 x further box of a polyp in one frame, both kept (first: p_1.xml)"]
+    assert [*map(str, faults.messages)] == [
+        "3 x further box of a polyp in one frame, both kept (first: p_1.xml)"
+    ]
     unknown = ProcedureSource("p", source.annotations, None, frozenset({"p_2"}))
     with pytest.raises(PolyplinkError, match=r"p_0\.xml, p_1: box of a polyp that lesion_info"):
         read_boxes(unknown, strict=True)
@@ -179,7 +180,7 @@ def test_unknown_missing_and_duplicate_polyps_are_reported(tmp_path: Path) -> No
     (tmp_path / "unnamed").mkdir()
     *_, boxes, faults = read_boxes(source_of(tmp_path / "unnamed", [box], polyp=None), strict=True)
     assert boxes["polyp_id"].to_list() == [None]
-    assert faults.lines() == ["1 x box without unique_id (first: p_0.xml)"]
+    assert [*map(str, faults.messages)] == ["1 x box without unique_id (p_0.xml)"]
 
 
 def test_broken_files_and_frames_of_another_size_are_counted(tmp_path: Path) -> None:
@@ -193,8 +194,9 @@ def test_broken_files_and_frames_of_another_size_are_counted(tmp_path: Path) -> 
     (source.annotations / "p_4.xml").write_text("<annotation></annotation>")  # without a size
     *_, boxes, faults = read_boxes(source, strict=False)
     assert boxes["w"].to_list() == [8, 89]  # clipped to the size of the frame
-    assert "3 x annotation file that cannot be read, left out" in faults.lines()[0]
-    assert "1 x frame of another size" in faults.lines()[1]
+    unread, other_size = map(str, faults.messages)
+    assert "3 x annotation file that cannot be read, left out" in unread
+    assert "1 x frame of another size" in other_size
 
 
 TEXTS = {"p_10.xml": b"ten", "p_2.xml": b"two", "p_3.0.xml": b"three"}

@@ -159,7 +159,7 @@ def test_a_fault_is_counted_or_raised_if_strict(
     assert not path.is_file() or text != path.read_text()
     path.write_text(text, errors="surrogateescape")
     imported = SETS[name].read(tmp_path)
-    assert any(line.startswith(f"1 x {kind}, left out") for line in imported.warnings)
+    assert any(line.startswith(f"1 x {kind}, left out") for line in imported.lines)
     assert 0 <= data.detections.height - imported.data.detections.height <= 2
     with pytest.raises(PolyplinkError, match=re.escape(path.name)):
         SETS[name].read(tmp_path, strict=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from polyplink.core.errors import PolyplinkError, visible
+from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
 from polyplink.data.files.folders import (
@@ -122,7 +123,7 @@ class Tree:
             except PolyplinkError as error:
                 if faults.strict:
                     raise
-                faults.warn("annotation file that cannot be read, left out", error.what)
+                faults.warn(Message("import.broken_annotation"), error.what)
         return parsed
 
     def image_sizes(
@@ -146,7 +147,7 @@ class Tree:
                     sizes[member] = size
                 elif limit is None:
                     hint = "restore it, or remove it"
-                    faults.fault("file that is not an image", member.image, hint)
+                    faults.fault(Message("import.not_an_image"), member.image, hint)
         return sizes
 
 
@@ -265,9 +266,9 @@ def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) ->
         if {path, "/".join([*folder_parts, stem, *parts])} & unpacked:
             continue
         if ".." in parts or "" in parts or inner != visible(inner):
-            faults.warn("archive member with an odd path, left out", f"{name}{INSIDE}{inner}")
+            faults.warn(Message("import.odd_path"), f"{name}{INSIDE}{inner}")
         elif is_archive(parts[-1]):
-            faults.warn("archive inside an archive, not opened", f"{name}{INSIDE}{inner}")
+            faults.warn(Message("import.nested_archive"), f"{name}{INSIDE}{inner}")
         elif inner in archive.locked:
             locked.add("/".join(path.split("/")[-2:]))
         else:

@@ -8,9 +8,10 @@ from typing import TypeVar
 import polars as pl
 
 from polyplink.core.errors import ImportOptionError, PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes, without_repeated
-from polyplink.data.faults import Faults, leave_out
+from polyplink.data.faults import LEFT_OUT, Faults, leave_out
 from polyplink.data.files.folders import present, read_each
 from polyplink.data.files.values import LARGEST
 from polyplink.data.formats.format import Import, ImportOptions
@@ -110,18 +111,18 @@ def read_tables(
     return [pl.concat(tables) for tables in zip(*tables_of_sources, strict=True)]
 
 
-def first_of_frame(frames: pl.DataFrame, rows: str, hint: str, faults: Faults) -> pl.DataFrame:
+def first_of_frame(frames: pl.DataFrame, kind: Message, hint: str, faults: Faults) -> pl.DataFrame:
     """Leave out all rows of a frame but the first; rows without a known frame stay.
 
     Args:
         frames: Columns at, procedure_id, frame.
-        rows: Noun for a row, for the message ("image").
+        kind: Kind of the fault, a further row of a frame.
         hint: How to fix a further row.
         faults: Counts the rows left out.
     """
     is_placed = pl.col("procedure_id").is_not_null() & pl.col("frame").is_not_null()
     further = is_placed & ~pl.struct("procedure_id", "frame").is_first_distinct()
-    return leave_out(frames, further, f"further {rows} of the same frame", hint, faults)
+    return leave_out(frames, further, kind, hint, faults)
 
 
 def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
@@ -135,7 +136,7 @@ def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     sizes = sized.group_by("procedure_id", maintain_order=True).agg(
         pl.col("width", "height").first(), n=pl.struct("width", "height").n_unique()
     )
-    kind = "procedure with frames of several sizes, the first used"
+    kind = Message("import.first_size")
     faults.warn_rows(kind, sizes.filter(pl.col("n") > 1), "procedure_id")
     return sizes.drop("n")
 
@@ -258,17 +259,18 @@ def assemble(
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
     ids = [i for part in (splits or {}).values() for i in part]
     for repeated in sorted({i for i in ids if ids.count(i) > 1}):
-        faults.warn("procedure in more than one part", repeated)
+        faults.warn(Message("import.several_parts"), repeated)
     boxes = boxes.sort("procedure_id", "frame", maintain_order=True)  # as a data set has them
     data = DataSet.of(boxes, procedures, polyps, splits)
     places = Places(files, boxes.select("file", "item"), format_options or {})
     without = None if empty is None else _without_polyp(empty, all_boxes, rows, reading)
-    return Imported(data, faults.lines(), places, without)
+    return Imported(data, faults.messages, places, without)
 
 
 def first_left_out(faults: Faults) -> str:
     """What was left out first, or that nothing was there."""
-    return next((line for line in faults.lines() if "left out" in line), "it is empty")
+    left_out = (str(one) for one in faults.messages if one.kind == LEFT_OUT)
+    return next(left_out, "it is empty")
 
 
 def _check_some_left(boxes: pl.DataFrame, total: int, faults: Faults) -> None:
@@ -288,7 +290,7 @@ def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults)
         side_polyps: procedure_id, track and polyp_id of the side table.
         faults: Gets the tracks that are treated as polyps.
     """
-    kind = "polyp id that is blank, nan, none, null or -1, read as unknown"
+    kind = Message("import.no_polyp_id")
     faults.warn_rows(kind, boxes.filter(_NO_POLYP))
     # A number may be written as 7 or 7.0; a negative one means no track.
     track = pl.col("track").str.strip_chars().str.replace(r"^(\d+)\.0*$", "${1}")
@@ -302,7 +304,7 @@ def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults)
     track_name = pl.concat_str("procedure_id", "track", separator="_")
     unnamed = boxes.filter(pl.col("polyp_id").is_null() & pl.col("of_track").is_null())
     names = unnamed.select(name=track_name).drop_nulls().unique(maintain_order=True)
-    faults.warn_rows("track treated as a separate polyp", names, "name")
+    faults.warn_rows(Message("import.track_as_polyp"), names, "name")
     polyp = pl.coalesce("polyp_id", "of_track", track_name)
     return boxes.with_columns(polyp_id=polyp).drop("of_track")
 
@@ -419,9 +421,9 @@ def _procedures(
 
     # What its source and its video state.
     differs = {name: pl.col(name) != pl.col(f"of_{name}") for name in facts}
-    kind = "procedure with another number of frames than its video, the video's used"
+    kind = Message("import.video_length")
     faults.warn_rows(kind, rows.filter(differs["n_frames"]), "procedure_id")
-    kind = "procedure with another width or height than its video, the stated one used"
+    kind = Message("import.video_size")
     faults.warn_rows(kind, rows.filter(differs["width"] | differs["height"]), "procedure_id")
     rows = rows.with_columns(
         n_frames=pl.coalesce("of_n_frames", "n_frames"),
@@ -462,9 +464,9 @@ def _procedures(
             f"procedure {empty['procedure_id'][0]} has no box and no number of frames",
             "write its n_frames into procedures.csv next to the source",
         )
-    kind = "procedure without a number of frames, set to its last frame + 1"
+    kind = Message("import.no_length")
     faults.warn_rows(kind, no_length, "procedure_id")
-    kind = "procedure without a known patient, treated as a separate patient"
+    kind = Message("import.no_patient")
     if rows.height > 1:  # a split concerns several
         faults.warn_rows(kind, rows.filter(pl.col("patient").is_null()), "procedure_id")
     _warn_of_numbers(rows, reading)
@@ -481,15 +483,14 @@ def _warn_of_numbers(rows: pl.DataFrame, reading: BoxImport) -> None:
     lowest = numbered["first"].min()
     if lowest == -1:
         first = reading.first - 1
-        kind = f"labels seem to count frames from {first} (--first-frame {first} if they do)"
+        kind = Message("import.first_frame.before", {"number": first})
         reading.faults.warn_rows(kind, numbered.filter(pl.col("first") == -1), "procedure_id")
     if reading.first_frame is not None or lowest in (None, -1, 0):
         return
-    evidence, suspicious = "the lowest number is 1", numbered.filter(pl.col("first") == 1)
+    kind, suspicious = Message("import.first_frame.lowest"), numbered.filter(pl.col("first") == 1)
     if suspicious.is_empty():
-        evidence = "the highest number is the number of frames"
+        kind = Message("import.first_frame.highest")
         suspicious = numbered.filter(pl.col("last") - 1 == pl.col("n_frames"))
-    kind = f"labels seem to count frames from 1, {evidence} (--first-frame 1 if they do, 0 if not)"
     reading.faults.warn_rows(kind, suspicious, "procedure_id")
 
 
@@ -504,9 +505,7 @@ def _polyps(
     pairs = pl.concat([boxes.select(KEYS), facts.select(KEYS)]).drop_nulls().unique()
     shared = pairs.filter(pl.col("polyp_id").is_duplicated()).select("polyp_id").unique()
     shared = shared.sort("polyp_id")
-    faults.warn_rows(
-        "polyp id in several procedures, changed to <procedure>_<id>", shared, "polyp_id"
-    )
+    faults.warn_rows(Message("import.shared_polyp_id"), shared, "polyp_id")
     name = (
         pl.when(pl.col("polyp_id").is_in(shared["polyp_id"].implode()))
         .then(pl.concat_str("procedure_id", "polyp_id", separator="_"))
@@ -519,7 +518,7 @@ def _polyps(
     grouped = rows.group_by(KEYS, maintain_order=True)
     values = pl.col(_FACTS).drop_nulls()
     differ = grouped.agg(values.n_unique()).filter(pl.any_horizontal(pl.col(_FACTS) > 1))
-    kind = "polyp with several values for one fact, the first used"
+    kind = Message("import.polyp_facts")
     faults.warn_rows(kind, differ, "polyp_id")
     polyps = grouped.agg(values.first()).select(list(POLYPS))
     location = normalise_location(polyps["location"].cast(pl.String))
@@ -533,7 +532,7 @@ def _with_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFr
     has_images = pl.col("exists").fill_null(False).any().over("procedure_id")
     missing_images = boxes.filter(~has_images & pl.col("image").is_not_null())
     faults.warn_rows(
-        "procedure without any of its images",
+        Message("import.no_images"),
         missing_images.unique("procedure_id", keep="first", maintain_order=True),
         "image",
     )
@@ -542,7 +541,7 @@ def _with_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFr
     boxes = leave_out(
         boxes.with_columns(at=pl.when(missing).then("image").otherwise("at")),
         missing,
-        "frame with a box without an image",
+        Message("import.boxed_without_image"),
         "put the image there, or import without images",
         faults,
     )

@@ -18,8 +18,9 @@ import polars as pl
 
 from polyplink.core.artefacts import parse_json, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import OUTSIDE, file_name
-from polyplink.data.faults import Faults, Rule, apply_rules, leave_out
+from polyplink.data.faults import Faults, Rule, apply_rules, leave_out, place_text
 from polyplink.data.files.folders import VIDEO_ENDINGS, files_in, without_garbage_collection
 from polyplink.data.formats.assemble import (
     BoxImport,
@@ -61,11 +62,8 @@ _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities name a video.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
 _VIDEO_FILE = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in VIDEO_ENDINGS)})(?:#([0-9]{{1,10}}))?$"
-RESULTS = "`polyplink import coco ANNOTATIONS DATA --boxes RESULTS`"
-NO_COCO = (
-    "JSON file without the lists `images` and `annotations`, not read; results of a detector are, "
-    f"by {RESULTS}"
-)
+RESULTS = "polyplink import coco ANNOTATIONS DATA --boxes RESULTS"
+NO_COCO = Message("import.no_coco", {"command": RESULTS})
 # Column -> key of the papers.
 _FACTS = {
     "histology": "histology",
@@ -200,19 +198,19 @@ def import_coco(
         _read_annotations, root=root, strict=reading.strict, results=boxes, certain=certain
     )
     frames, annotated, videos = read_tables(read, list(enumerate(files)), reading)
-    n_others = faults.counts.get(NO_COCO, (0, ""))[0]
+    n_others = faults.number_of(NO_COCO)
     PolyplinkError.unless(
         n_others < len(files) or certain,
         f"none of the {len(files)} JSON files in {source} has the lists `images` and `annotations`",
         "give the file with the boxes",
     )
     categories = annotated["category"].drop_nulls()
-    faults.warn_values("category of boxes, all read as polyps", categories)
+    faults.warn_values("import.categories", categories)
 
     # Procedure and frame of each box, which are those of its image.
     frames = numbers_alone(frames, root, faults)
     hint = "keep one image (and one file) for each frame"
-    frames = first_of_frame(frames, "image", hint, faults)
+    frames = first_of_frame(frames, Message("import.further_image"), hint, faults)
     places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
     placed = annotated.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "track", "histology_class", *_FACTS]
@@ -286,7 +284,7 @@ def _read_annotations(
         PolyplinkError.unless(
             not certain and not path.stem.startswith(_PREFIX),
             f"{path} has no lists `images` and `annotations`",
-            f"give COCO annotations of instances; results alone have no images: {RESULTS}",
+            f"give COCO annotations of instances; results alone have no images: `{RESULTS}`",
         )
         faults.warn(NO_COCO, name)
         content = {"images": [], "annotations": []}
@@ -310,17 +308,17 @@ def _read_annotations(
         boxes,
         [
             Rule(
-                "box of a category that is not listed",
+                Message("import.unlisted_category"),
                 "add the category to `categories`",
                 ~pl.col("category_id").is_in(list(names)).fill_null(False) & pl.lit(bool(names)),
             ),
             Rule(
-                "box of a crowd (iscrowd), not of one polyp",
+                Message("import.crowd"),
                 "write a box for each polyp",
                 pl.col("iscrowd") == 1,
             ),
             Rule(
-                "box of an image that is not listed",
+                Message("import.unlisted_image"),
                 "add the image to `images`",
                 ~pl.col("image_id").is_in(images["id"].implode()).fill_null(False),
             ),
@@ -395,9 +393,9 @@ def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) ->
     # The others are named by their file names, unless they have no box either.
     no_procedure = pl.col("procedure_id").is_null()
     without_box = no_procedure & ~pl.col("id").is_in(boxes["image_id"].implode())
-    kind = "image without sequence_id and identity_id, placed by its name"
+    kind = Message("import.placed_by_name")
     faults.warn_rows(kind, images.filter(no_procedure & ~without_box))
-    faults.warn_rows("image without box and sequence_id, not counted", images.filter(without_box))
+    faults.warn_rows(Message("import.uncounted_image"), images.filter(without_box))
     return images.filter(~without_box).drop("of_identity", "of_name")
 
 
@@ -410,15 +408,15 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
     """
     table = read_records(rows, f"{name}: images", _IMAGE)
     table = table.with_columns(
-        at=pl.format("{}, image {}", pl.lit(name), "id"),
+        at=_place("place.image", name),
         file_name=pl.col("file_name").str.replace_all("\\", "/", literal=True),  # of Windows
     )
-    kind, hint = "image without an id", "give every image an id"
+    kind, hint = Message("import.image_without_id"), "give every image an id"
     table = leave_out(table, pl.col("id").is_null(), kind, hint, faults)
-    kind, hint = "further image of the same id", "give every image its own id"
+    kind, hint = Message("import.repeated_image_id"), "give every image its own id"
     table = leave_out(table, ~pl.col("id").is_first_distinct(), kind, hint, faults)
     outside = pl.col("file_name").str.contains(OUTSIDE).fill_null(False)
-    faults.warn_rows("image outside of the folder, not used", table.filter(outside), "file_name")
+    faults.warn_rows(Message("import.image_elsewhere"), table.filter(outside), "file_name")
     by_name = name_frames(table["file_name"]).select(by_name="procedure_id", number_by_name="frame")
     # A frame of a video: `case7.mp4#12`, or `case7.mp4` with the frame number in another key.
     video, number = (pl.col("file_name").str.extract(_VIDEO_FILE, i) for i in (1, 3))
@@ -445,14 +443,22 @@ def _boxes(rows: Any, name: str) -> pl.DataFrame:
     two_words = any("histology_class" in row for row in rows or ())
     track = pl.col("track")
     is_number = track.str.contains(r"^-?\d+$")
-    entry = pl.format("{}, entry {}", pl.lit(name), pl.int_range(1, pl.len() + 1))
     return table.with_columns(
         item=pl.int_range(pl.len(), dtype=pl.Int64),
-        at=pl.coalesce(pl.format("{}, annotation {}", pl.lit(name), "id"), entry),
+        at=_place("place.annotation", name),
         polyp_id=pl.coalesce("polyp_id", pl.when(~is_number).then(track)),
         track=pl.when(is_number).then(track),
         histology_class="histology_class" if two_words else "histology",
     ).drop("id")
+
+
+def _place(kind: str, name: str) -> pl.Expr:
+    """The place of a record in a file: its id, or its number from 1 if it has none."""
+    entry = pl.int_range(1, pl.len() + 1)
+    return pl.coalesce(
+        place_text(kind, file=pl.lit(name), number="id"),
+        place_text("place.entry", file=pl.lit(name), number=entry),
+    )
 
 
 def _with_attributes(row: Any) -> Any:
@@ -489,7 +495,7 @@ def _procedures(
     counted = videos.drop_nulls("n_frames")
     described = pl.concat([counted, by_images], how="diagonal")
     empty = videos.join(described, on="procedure_id", how="anti", maintain_order="left")
-    faults.warn_rows("video without an image, not counted", empty, "procedure_id")
+    faults.warn_rows(Message("import.empty_video"), empty, "procedure_id")
     videos = videos.join(described, on="procedure_id", how="semi", maintain_order="left")
     procedures = pl.concat([videos, by_images], how="diagonal")
     return procedures.with_columns(pl.col("dataset").replace(dict(datasets)))

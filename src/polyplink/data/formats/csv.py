@@ -12,7 +12,8 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
-from polyplink.data.faults import Faults, leave_out
+from polyplink.core.messages import Message
+from polyplink.data.faults import Faults, leave_out, place_text
 from polyplink.data.formats.assemble import (
     BoxImport,
     ReadOptions,
@@ -60,7 +61,7 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
     known = [name for name in table.columns if name in (*DETECTIONS, "track")]
     unknown = table.drop(known).columns
     for name in unknown:
-        faults.warn(f"unknown column of {path.name}, not read", name)
+        faults.warn(Message("import.unknown_column", {"table": path.name}), name)
     is_row = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
     table = table.select(known).with_row_index("item").filter(is_row)
     missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
@@ -76,7 +77,8 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
             f"{path} has decimal commas in the column {name}",
             "write numbers with a decimal point, 1.5 and not 1,5",
         )
-    at = pl.format("{}, line {}", pl.lit(path.name), pl.col("item") + 2)  # after the header
+    line = pl.col("item") + 2  # after the header
+    at = place_text("place.line", file=pl.lit(path.name), number=line)
     return table.with_columns(*(number(column) for column in _BOX), at=at)
 
 
@@ -111,7 +113,7 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
     if boxes.is_empty() and not (source_folder(source) / "procedures.csv").is_file():
         procedures = _procedure_of(reading.video, path)
     if "score" in boxes.columns:
-        kind, hint = "box with a score that is not a number", "write a number, or nothing"
+        kind, hint = Message("import.score_text"), "write a number, or nothing"
         boxes = leave_out(boxes, no_number("score"), kind, hint, reading.faults)
         boxes = boxes.with_columns(number("score"))
     reading.progress(1, 1)

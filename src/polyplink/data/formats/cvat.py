@@ -19,8 +19,9 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import file_name, xml_text
-from polyplink.data.faults import Faults, leave_out
+from polyplink.data.faults import Faults, leave_out, place_text
 from polyplink.data.files.archives import INSIDE, Archive
 from polyplink.data.files.trees import walk_files
 from polyplink.data.files.values import LARGEST, whole_number
@@ -99,7 +100,7 @@ def import_cvat(
         raise PolyplinkError(
             f"two tasks are called {repeated[0]!r}", "give every task its own name in CVAT"
         )
-    reading.faults.warn_values("label of tracks, all read as polyps", boxes["label"])
+    reading.faults.warn_values("import.labels", boxes["label"])
     return assemble(boxes, folder, reading, procedures=procedures)
 
 
@@ -332,7 +333,7 @@ def _read(
             if member_name.lower().endswith((".png", ".jpg", ".jpeg")) and frame_number is not None:
                 images[frame_number] = f"{path.relative_to(root).as_posix()}{INSIDE}{member_name}"
     if not tasks:
-        faults.warn("file without a task, named after the file", name)
+        faults.warn(Message("import.no_task"), name)
         tasks = [{}]
 
     # A procedure for each task.
@@ -368,14 +369,15 @@ def _read(
 
 def _boxes(shapes: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
     """The visible boxes, with columns of `BOXES`, task and label."""
-    at = pl.format("{}, track {}, frame {}", pl.lit(name), "track", pl.col("frame").fill_null("?"))
+    frame = pl.col("frame").fill_null("?")
+    at = place_text("place.track", file=pl.lit(name), track="track", frame=frame)
     table = shapes.filter(pl.col("outside").fill_null("0") != "1").with_columns(at=at)
-    kind, hint = "shape of a track that is not a box", "draw boxes (rectangles)"
+    kind, hint = Message("import.not_a_box"), "draw boxes (rectangles)"
     table = leave_out(table, pl.col("tag") != "box", kind, hint, faults)
-    kind, hint = "box with a score that is not a number", "write a number, or nothing"
+    kind, hint = Message("import.score_text"), "write a number, or nothing"
     table = leave_out(table, no_number(SCORE), kind, hint, faults)
     rotated = table.filter(number("rotation").fill_null(0) != 0)
-    faults.warn_rows("rotated box, read as upright", rotated)
+    faults.warn_rows(Message("import.rotated"), rotated)
     polyp = pl.col(POLYP)
     left, top, right, bottom = (number(edge) for edge in _EDGES)
     return table.select(

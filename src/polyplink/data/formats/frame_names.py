@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
+from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
 
 PARTS = ("train", "val", "valid", "test")  # folders that are parts, not procedures
@@ -94,7 +95,7 @@ def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.Data
     place = source.resolve()
     folder = place.parent if place.name in ("labels", "annotations", "images") else place
     alone = pl.col("procedure_id").is_null() & pl.col("frame").is_not_null()
-    kind = f"file named by a number alone, read as a frame of procedure {folder.stem}"
+    kind = Message("import.numbered_file", {"procedure": folder.stem})
     faults.warn_rows(kind, frames.filter(alone))
     name = pl.when(alone).then(pl.lit(folder.stem)).otherwise("procedure_id")
     return frames.with_columns(procedure_id=name)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.images import decode_image
@@ -91,7 +92,7 @@ def import_masks(
         image=pl.lit(f"{image_folder}/") + pl.col("image"),
         patient=pl.lit("case") + pl.col("stem").str.extract(SUN_CLIP),
     )
-    frames = first_of_frame(frames, "mask", "keep one of them", faults)
+    frames = first_of_frame(frames, Message("import.further_mask"), "keep one of them", faults)
 
     # The connected components of each mask as boxes, and its size.
     read = partial(_read_masks, folder=masks, strict=reading.strict)
@@ -155,9 +156,9 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
             f"{images / pictures['image'][0]})",
             "rename the masks, or name the folders with --image-folder and --mask-folder",
         )
-    faults.warn_rows("mask without an image", frames.filter(pl.col("image").is_null()))
+    faults.warn_rows(Message("import.mask_without_image"), frames.filter(pl.col("image").is_null()))
     without_mask = pictures.join(mask_files, on="stem", how="anti", maintain_order="left")
-    faults.warn_rows("image without a mask, not read", without_mask, "stem")
+    faults.warn_rows(Message("import.image_without_mask"), without_mask, "stem")
     return frames
 
 
@@ -172,7 +173,7 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
         by_name = name_frames(frames["stem"]).drop("part")
         frames = numbers_alone(pl.concat([frames, by_name], how="horizontal"), source, faults)
         alone = frames.filter(pl.col("frame").is_null())
-        faults.warn_rows("image that is the only frame of its procedure", alone)
+        faults.warn_rows(Message("import.only_frame"), alone)
         return frames.with_columns(
             procedure_id=pl.coalesce("procedure_id", "stem"), polyp_id=pl.lit(None, pl.String)
         )
@@ -189,7 +190,7 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
         polyp_id=pl.col("polyp_id") if "polyp_id" in table.columns else pl.lit(None, pl.String),
     ).unique("stem", keep="first", maintain_order=True)
     unplaced = frames.join(table, on="stem", how="anti", maintain_order="left")
-    faults.warn_rows("mask that frames.csv does not list, not read", unplaced)
+    faults.warn_rows(Message("import.unlisted_mask"), unplaced)
     placed = frames.join(table, on="stem", how="inner", maintain_order="left")
     PolyplinkError.unless(
         placed.height > 0,
@@ -203,7 +204,7 @@ def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """Divide procedures with frames of several sizes into `<procedure>-<width>x<height>`."""
     several = pl.struct("width", "height").n_unique().over("procedure_id") > 1
     name = pl.format("{}-{}x{}", "procedure_id", "width", "height")
-    kind = "procedure with frames of several sizes, divided into one for each size"
+    kind = Message("import.divided")
     mixed = frames.filter(several).unique("procedure_id", keep="first", maintain_order=True)
     faults.warn_rows(kind, mixed, "procedure_id")
     return frames.with_columns(procedure_id=pl.when(several).then(name).otherwise("procedure_id"))
@@ -218,14 +219,14 @@ def _read_masks(
     for name in names:
         mask = decode_image((folder / name).read_bytes(), "L")  # h w
         if isinstance(mask, str):
-            faults.fault("mask that cannot be opened", name, "replace it")
+            faults.fault(Message("import.broken_mask"), name, "replace it")
             continue
         sizes.append((name, mask.shape[1], mask.shape[0]))
         from scipy import ndimage  # noqa: PLC0415 - slow to import
 
         areas = [mask > mask.max() / 2]
         if 1 < mask.max() < _BRIGHT:
-            faults.warn("mask of numbers, each number read as a polyp", name)
+            faults.warn(Message("import.mask_of_numbers"), name)
             areas = [mask == value for value in np.unique(mask[mask > 0])]
         for area in areas:
             labelled, _ = ndimage.label(area, _TOUCHING)

@@ -15,8 +15,9 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.messages import Message
 from polyplink.core.text import OUTSIDE, file_name, relative_path
-from polyplink.data.faults import Faults, leave_out
+from polyplink.data.faults import Faults, leave_out, place_text
 from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, numbered
 from polyplink.data.files.values import LARGEST, track_name
 from polyplink.data.formats.assemble import (
@@ -85,7 +86,7 @@ def import_mot(
     file_numbers = {sequence.name: number for number, sequence in enumerate(sequences)}
     boxes = boxes.with_columns(file=pl.col("procedure_id").replace_strict(file_numbers))
     classes = boxes["class"].filter(boxes["class"] >= 0)
-    reading.faults.warn_values("class of boxes, all read as polyps", classes)
+    reading.faults.warn_values("import.classes", classes)
     return assemble(
         boxes,
         folder,
@@ -125,7 +126,7 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
         files = [folder / label_kind / f"{label_kind}.txt" for label_kind in KINDS]
         existing = [path for path in files if path.is_file()]
         if kind is None and len(existing) > 1:
-            faults.warn("sequence with detections beside ground truth, not read", folder.name)
+            faults.warn(Message("import.unread_detections"), folder.name)
         paths += [path for path in existing if kind is None or path.stem == kind][:1]
     sequences = [sequence(path) for path in paths or files_in(source, ".txt")]
     if not sequences:
@@ -194,7 +195,7 @@ def _read_sequence(
     if files:
         prefix = f"{relative_path(folder, root)}/"
         names = frame.replace_strict(files, default=None, return_dtype=pl.String)
-        image = (prefix + names).fill_null(f"{prefix}(frame without an image)")
+        image = (prefix + names).fill_null(pl.format("{}{}.*", pl.lit(prefix), frame))
     return faults, boxes.with_columns(procedure_id=pl.lit(sequence.name), image=image), procedure
 
 
@@ -218,18 +219,19 @@ def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
             raise PolyplinkError(problem, _MEND) from None
         if table["x"].is_null().all():
             raise PolyplinkError(f"{path} has no lines of {_NEEDED} values and commas", _MEND)
-    at = pl.format("{}, line {}", pl.lit(f"{sequence.name}/{path.name}"), "line")
+    file = pl.lit(f"{sequence.name}/{path.name}")
+    at = place_text("place.line", file=file, number="line")
     table = table.with_row_index("line", 1).with_columns(at=at)
     table = table.filter(pl.any_horizontal(pl.col(_COLUMNS).str.len_bytes() > 0))  # not blank
     for column in ("id", "confidence"):
-        kind = f"line with text instead of a number ({column})"
+        kind = Message("import.text_in_column", {"column": column})
         hint = "write a number (-1: unknown)"
         table = leave_out(table, no_number(column), kind, hint, faults)
     table = table.with_columns(number(column) for column in _COLUMNS)
     score: pl.Expr = pl.when(pl.col("confidence") != -1).then("confidence")
     if sequence.truth:
         ignored = (pl.col("confidence") == 0).fill_null(False)
-        faults.warn_rows("line marked as ignored (confidence 0)", table.filter(ignored))
+        faults.warn_rows(Message("import.ignored_line"), table.filter(ignored))
         table = table.filter(~ignored)
         score = pl.lit(None, dtype=pl.Float64)
     return table.select(

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.artefacts import write_text
+from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
 from polyplink.data.tables import (
     POLYPS,
@@ -47,7 +48,7 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
         if (folder / name).is_file():
             table = read_text_table(folder / name)
         for key in [column for column in table.columns if column not in schema]:
-            faults.warn(f"unknown column of {name}, not read", key)
+            faults.warn(Message("import.unknown_column", {"table": name}), key)
         tables.append(check(table, schema, name))
     return tables[0], tables[1]
 

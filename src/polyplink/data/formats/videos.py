@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import ImportOptionError, PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import videos_in
 from polyplink.data.files.video import NOTICEABLE, Video, open_video
@@ -97,9 +98,9 @@ def find_videos(
                     rows.append((procedure, str(path), video.n_frames, video.fps, *size))
             if is_guess:
                 kind = (
-                    "procedure with a video of another name, used because it is the only one"
+                    Message("import.video_of_other_name")
                     if is_used
-                    else "procedure with no video but one of another name and shape, not used"
+                    else Message("import.video_of_other_shape")
                 )
                 faults.warn(kind, f"{procedure}: {path}")
         elif video_source is not None:
@@ -112,9 +113,9 @@ def find_videos(
 def _warn_of_damage(video: Video, path: Path, faults: Faults) -> None:
     """Extend `faults` by missing frames of a video, and by a frame rate that varies."""
     if video.n_missing:
-        faults.warn("missing frame of a video that is cut short", str(path), video.n_missing)
-    if video.drift > NOTICEABLE:
-        kind = f"video with a varying frame rate, timed at {video.fps:g} fps"
+        faults.warn(Message("import.short_video"), str(path), video.n_missing)
+    if video.fps and video.drift > NOTICEABLE:
+        kind = Message("import.varying_rate", {"rate": video.fps})
         faults.warn(kind, str(path))
 
 

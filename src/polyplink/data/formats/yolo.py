@@ -15,8 +15,9 @@ import polars as pl
 
 from polyplink.core.artefacts import whole_folder, write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import file_name, relative_path
-from polyplink.data.faults import Faults, leave_out
+from polyplink.data.faults import Faults, leave_out, place_text
 from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.images import image_size
 from polyplink.data.files.trees import decode_text, image_names, walk_files
@@ -102,7 +103,7 @@ def import_yolo(
     )
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
-    faults.warn_values("class of boxes, all read as polyps", boxes["class"])
+    faults.warn_values("import.classes", boxes["class"])
 
     # The procedures, and the videos of those without an image.
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
@@ -205,7 +206,7 @@ def _read_labels(
             with open(file.path, "rb", buffering=0) as stream:  # noqa: PTH123 - a Path is slow
                 text = stream.read().decode("utf-8-sig")
         except UnicodeDecodeError:
-            faults.fault("label file that is not UTF-8 text", file.name, "write it again")
+            faults.fault(Message("import.broken_text"), file.name, "write it again")
             continue
         lines_of_file = [
             (i, number, line)
@@ -219,7 +220,8 @@ def _read_labels(
     schema = {"file": pl.Int64, "line": pl.Int64, "text": pl.String}
     lines = pl.DataFrame(rows, schema=schema, orient="row")
     file_name = names.gather(lines["file"] - first)
-    boxes = _boxes(lines.with_columns(at=pl.format("{}, line {}", file_name, "line")), faults)
+    at = place_text("place.line", file=pl.lit(file_name), number="line")
+    boxes = _boxes(lines.with_columns(at=at), faults)
 
     # The sizes of images.
     sizes: list[tuple[int, int, int]] = []
@@ -228,7 +230,7 @@ def _read_labels(
             size = image_size((root / file.image).read_bytes())
             if isinstance(size, str):
                 hint = "replace it, or give the size"
-                faults.fault("image that cannot be opened", file.image, hint)
+                faults.fault(Message("import.broken_image"), file.image, hint)
             else:
                 sizes.append((i, *size))
     opened = dict.fromkeys(("file", "width", "height"), pl.Int64)
@@ -245,7 +247,7 @@ def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     lines = lines.with_columns(values=pl.col("text").str.extract_all(r"\S+"))
     lines = _box_outlines(lines)
     count = pl.col("values").list.len()
-    kind = "line that is not a box (class, 4 numbers, score, track)"
+    kind = Message("import.no_box_line")
     hint = "write 5 to 7 values, or the class and at least four points"
     lines = leave_out(lines, (count < 5) | (count > _LONGEST), kind, hint, faults)
     values = [
@@ -258,7 +260,7 @@ def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     has_text = pl.any_horizontal(
         pl.col(name).is_null() & (pl.col("count") > i) for i, name in number_columns
     )
-    kind = "line with text instead of a number"
+    kind = Message("import.text_in_line")
     return leave_out(boxes, has_text, kind, "write numbers", faults).drop("count")
 
 
@@ -293,11 +295,12 @@ def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.Dat
     frames = leave_out(
         frames,
         pl.col("frame").is_null() | pl.col("procedure_id").is_null(),
-        "file without a procedure and a frame in its name",
+        Message("import.unnamed_file"),
         "name it <procedure>_<frame>.txt or <procedure>/<frame>.txt",
         faults,
     )
-    return first_of_frame(frames, "file", "remove one of them", faults).drop("at")
+    kind = Message("import.further_file")
+    return first_of_frame(frames, kind, "remove one of them", faults).drop("at")
 
 
 def _in_pixels(

@@ -17,8 +17,9 @@ import polars as pl
 from python_calamine import CalamineError, CalamineWorkbook
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.messages import Message
 from polyplink.core.text import ESCAPED_FORMULA
-from polyplink.data.faults import Faults
+from polyplink.data.faults import Faults, with_value
 from polyplink.data.files.limits import LARGEST_TOTAL, check_member, check_total, refuse_excess
 from polyplink.data.files.trees import decode_text
 from polyplink.data.sets.layout import Recording
@@ -233,43 +234,45 @@ def parse_facts(
         )
     for column in required:
         if column not in columns:
-            faults.warn(f"column that {name} lacks, its values null", column)
+            faults.warn(Message("import.missing_column", {"table": name}), column)
     for i, header in enumerate(rows[0]):
         if header and i not in columns.values():
-            faults.warn(f"unknown column of {name}, not read", header)
+            faults.warn(Message("import.unknown_column", {"table": name}), header)
     facts: Facts = {}
     for row in rows[1:]:
         words = {fact: row[i] for fact, i in columns.items() if i < len(row) and row[i]}
         text = words.pop("number", "")
         match = re.fullmatch(NUMBER, text, re.I)
-        place = f"{name}, recording {text!r}"
+        place = Message("place.recording", {"file": name, "name": repr(text)})
         if match is None:
-            faults.fault("row without a recording", place, "write the recording's number")
+            hint = "write the recording's number"
+            faults.fault(Message("import.row_without_recording"), place, hint)
         elif int(match[1]) in facts:
-            faults.fault("second row of a recording", place, "remove one of them")
+            faults.fault(Message("import.second_row"), place, "remove one of them")
         else:
             facts[int(match[1])] = _read_words(words, classes, place, faults)
     return facts
 
 
 def _read_words(
-    words: dict[str, str], classes: Mapping[str, str], place: str, faults: Faults
+    words: dict[str, str], classes: Mapping[str, str], place: Message, faults: Faults
 ) -> dict[str, Any]:
     """The texts of a row as values of the columns."""
     facts: dict[str, Any] = dict(words)
     if "size_mm" in words:
-        size, at = _SIZE.fullmatch(facts.pop("size_mm")), f"{place} ({words['size_mm']})"
+        size = _SIZE.fullmatch(facts.pop("size_mm"))
+        at = with_value(place, words["size_mm"])
         if size is None:
-            faults.fault("size that is not a number", at, "write it as 4.5mm")
+            faults.fault(Message("import.size_text"), at, "write it as 4.5mm")
         else:
             facts["size_mm"] = float(size[1])
             if size[2]:
-                faults.warn("size that is a lower bound, used as the size", at)
+                faults.warn(Message("import.size_bound"), at)
     if "age" in words:
         age = _AGE.fullmatch(facts.pop("age"))
         if age is None:
             faults.fault(
-                "age that is not a number", f"{place} ({words['age']})", "write whole years"
+                Message("import.age_text"), with_value(place, words["age"]), "write whole years"
             )
         else:
             facts["age"] = int(age[1])
@@ -279,8 +282,8 @@ def _read_words(
     if "histology" in words:
         facts["histology_class"] = classes.get(words["histology"].lower())
         if facts["histology_class"] is None:
-            kind = "unknown pathology, histology class null"
-            faults.warn(kind, f"{place} ({words['histology']})")
+            kind = Message("import.unknown_pathology")
+            faults.warn(kind, with_value(place, words["histology"]))
     return facts
 
 
@@ -295,13 +298,14 @@ def add_facts(
         table: Name of the table, or None.
         faults: Counts recordings without a row and rows without a recording.
     """
-    reason = "no table given" if table is None else f"no row in {table}"
+    of_table = {} if table is None else {"table": table}
+    without_facts = Message("import.no_row" if of_table else "import.no_table", of_table)
     for number, recording in recordings.items():
         if number not in facts:
-            faults.warn(f"recording without size, histology and shape, {reason}", recording.name)
+            faults.warn(without_facts, recording.name)
         row = facts.get(number, {})
         recording.procedure |= {k: v for k, v in row.items() if k in PROCEDURES}
         if recording.polyp is not None:
             recording.polyp |= {k: v for k, v in row.items() if k in POLYPS}
     for number in sorted(facts.keys() - recordings.keys()):
-        faults.warn(f"row of {table} without its recording", str(number))
+        faults.warn(Message("import.recording_missing", of_table), str(number))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.text import file_name
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
@@ -170,7 +171,7 @@ class Release(Import):
             if getattr(frame, kind) is None:
                 setattr(frame, kind, member)
             else:
-                self.faults.fault("second file of a frame", member.image, "remove one of them")
+                self.faults.fault(Message("import.second_file"), member.image, "remove one of them")
         return dict(sorted(recordings.items()))
 
     def parse(
@@ -217,10 +218,10 @@ class Release(Import):
         videos: dict[str, Member] = {}
         for member, name in names.items():
             if INSIDE in member.image:
-                self.faults.fault("video inside an archive", member.image, "unpack it")
+                self.faults.fault(Message("import.archived_video"), member.image, "unpack it")
             elif name in videos:
                 hint = "remove or rename one of them"
-                self.faults.fault("second video of the same name", member.image, hint)
+                self.faults.fault(Message("import.second_video"), member.image, hint)
             else:
                 videos[name] = member
         recordings = []
@@ -233,7 +234,7 @@ class Release(Import):
             except PolyplinkError as error:
                 if self.strict:
                     raise
-                self.faults.warn("video that cannot be read, left out", error.what)
+                self.faults.warn(Message("import.broken_video"), error.what)
             progress(done, len(videos))
         return recordings
 
@@ -262,7 +263,7 @@ class Release(Import):
         faults = self.faults
         unknown = [r.name for r in recordings if "patient" not in r.procedure]
         if unknown:
-            kind = "procedure without a known patient, treated as a separate patient"
+            kind = Message("import.no_patient")
             faults.warn(kind, unknown[0], len(unknown))
 
         # The boxes, with the image of their frame if the recording has images.
@@ -272,13 +273,13 @@ class Release(Import):
             images = self.images and any(f.image for f in recording.frames.values())
             for number, frame in sorted(recording.frames.items(), key=lambda item: item[0]):
                 if frame.image is not None and frame.annotation is None:
-                    kind = "image without an annotation, treated as free of polyps"
+                    kind = Message("import.unannotated")
                     faults.warn(kind, frame.image.image)
                 if not frame.boxes:
                     continue
                 if images and frame.image is None:
                     hint = "unpack the images again, import without images"
-                    faults.fault("frame with a box without an image", frame.where, hint)
+                    faults.fault(Message("import.boxed_without_image"), frame.where, hint)
                     continue
                 image = frame.image.image if images and frame.image is not None else None
                 key = (recording.name, number, polyp_id, image, frame.where)
@@ -323,7 +324,7 @@ class Release(Import):
             splits = by_part
         splits = {part: ids for part, ids in splits.items() if ids}
         fitted = fit_boxes(check_boxes(all_boxes, faults), procedures, faults, border="clip")
-        return Imported(DataSet.of(fitted, procedures, polyps, splits), faults.lines())
+        return Imported(DataSet.of(fitted, procedures, polyps, splits), faults.messages)
 
     def _dataset_name(self) -> str:
         """The name in `dataset.txt`, if there is one; otherwise that of the layout."""

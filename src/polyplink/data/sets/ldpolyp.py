@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal, Unpack, get_args
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.faults import Faults
 from polyplink.data.files.folders import is_video
@@ -83,16 +84,16 @@ def import_ldpolyp(
     for video in videos:
         if video.size == (0, 0):
             video.size = SIZE
-            kind = "video without an image that gives its size, {} x {} as published"
-            faults.warn(kind.format(*SIZE), video.name)
+            size = dict(zip(("width", "height"), SIZE, strict=True))
+            faults.warn(Message("import.published_size", size), video.name)
         several = [frame for _, frame in sorted(video.frames.items()) if len(frame.boxes or ()) > 1]
-        shared = "frame with several boxes that share the video's one identity"
+        shared = Message("import.shared_identity")
         for frame in several:
-            kind = shared if identity == "video" else "frame with several boxes, left out"
+            kind = shared if identity == "video" else Message("import.several_boxes_left_out")
             faults.warn(kind, frame.where)
             frame.boxes = frame.boxes if identity == "video" else None
         if several and identity != "video":
-            faults.warn("video of several polyps, its boxes have no polyp id", video.name)
+            faults.warn(Message("import.several_polyps"), video.name)
         elif video.has_boxes:
             video.polyp = {}
 
@@ -102,7 +103,7 @@ def import_ldpolyp(
         if is_video(member.name) and _WITHOUT.search(member.path):
             negative[member] = f"{NEGATIVE}_{member.name.rpartition('.')[0]}"
         elif is_video(member.name):
-            kind = "video with a label for the whole of it and no boxes, left out"
+            kind = Message("import.label_of_video")
             faults.warn(kind, member.image)
     opened = release.open_videos(negative, part=NEGATIVE)
     videos += sorted(opened, key=lambda video: (len(video.name), video.name))
@@ -117,7 +118,7 @@ def _place(member: Member, faults: Faults) -> Place | None:
     part, folder, stem = _FOLDERS[match[1].lower()], match[3], match[4]
     frame = (whole_number(stem) or 0) - 1
     if frame < 0:
-        faults.fault("file without a number from 1 as its name", member.image, "rename it")
+        faults.fault(Message("import.unnumbered_from_1"), member.image, "rename it")
         return None
     order = (part == "Test", *layout.numbers_first(folder))
     return order, f"{part}_{folder}", PARTS[part], frame

@@ -15,6 +15,7 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import is_video
 from polyplink.data.files.trees import Member, Tree
@@ -72,7 +73,7 @@ def import_polyp_size(
         if is_video(member.name) and match is not None:
             names[member] = f"{int(match[1]):02d}"
         elif is_video(member.name):
-            faults.warn("video without a number as its name, left out", member.image)
+            faults.warn(Message("import.unnumbered_video"), member.image)
     if not names:
         raise release.nothing_found("video 01.mp4 or Video01.mp4")
     table, labels = _read_labels(tree, cases, faults)
@@ -90,20 +91,20 @@ def import_polyp_size(
         videos[name] = video.image
         recording.procedure["patient"], recording.polyp = name, {}
         if side_boxes is None:
-            kind = "whole frame used as a box, no file of boxes given"
+            kind = Message("import.whole_frame")
             faults.warn(kind, name, recording.n_frames)
             for frame in range(recording.n_frames):
                 image = Member(video.path, frame_name(video.image, frame))
                 edges: layout.Edges = (0, 0, *recording.size)
                 recording.frames[frame] = Frame(image, Member(video.path, name), boxes=[edges])
         elif name not in side_boxes["procedure_id"]:
-            faults.warn("video without a box in the file of boxes", name)
+            faults.warn(Message("import.video_without_box"), name)
     facts.add_facts({int(video.name): video for video in recordings}, labels, table, faults)
 
     # The boxes of the file, with frames of the videos as images.
     if side_boxes is not None:
         is_missing = ~pl.col("procedure_id").is_in(list(videos))
-        kind, hint = "box of a missing video", "restore the video"
+        kind, hint = Message("import.missing_video"), "restore the video"
         side_boxes = leave_out(side_boxes, is_missing, kind, hint, faults)
         files = videos if release.images else dict.fromkeys(videos)
         video_file = pl.col("procedure_id").replace_strict(files, return_dtype=pl.String)
@@ -135,7 +136,9 @@ def read_side_boxes(path: Path, faults: Faults) -> pl.DataFrame:
     )
     table = table.select(video, "frame", *_SIDES, "at")
     no_video = pl.col("procedure_id").is_null()
-    return leave_out(table, no_video, "box without a video", "write the video's number", faults)
+    return leave_out(
+        table, no_video, Message("import.box_without_video"), "write the video's number", faults
+    )
 
 
 def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[str]]:
@@ -154,7 +157,7 @@ def _splits(tree: Tree, names: Sequence[str], faults: Faults) -> dict[str, list[
         if part.startswith("train_"):
             validated = splits.get(part.replace("train_", "val_"), [])
             for shared in sorted(set(splits[part]) & set(validated)):
-                faults.warn("video in both parts of an official fold", f"{shared}, {part}")
+                faults.warn(Message("import.both_parts"), f"{shared}, {part}")
     return splits
 
 

@@ -15,6 +15,7 @@ from typing import Unpack
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import xml_text
 from polyplink.data.faults import Faults
 from polyplink.data.files.trees import Member
@@ -90,10 +91,11 @@ def _place(member: Member, faults: Faults) -> Place | None:
         return None
     part, video, stem = match[1].lower(), match[3], match[4]
     if (video is None) != (part == "train"):
-        place = "in a folder" if part == "train" else "outside of a video's folder"
-        faults.fault(f"file of {part} {place}", member.image, "move it as it was released")
+        kind = "import.in_folder" if part == "train" else "import.outside_folder"
+        hint = "move it as it was released"
+        faults.fault(Message(kind, {"part": part}), member.image, hint)
     elif (number := whole_number(stem)) is None or number >= LARGEST // TRAIN_STEP:
-        faults.fault("file without a number as its name", member.image, "restore its name")
+        faults.fault(Message("import.unnumbered_file"), member.image, "restore its name")
     else:
         order = (PARTS.index(part), *layout.numbers_first(video or ""))
         return order, part if video is None else f"{part}_{video}", part, number
@@ -111,14 +113,14 @@ def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[st
     for folder, frame, member, voc in release.parse(folders, parse_voc_file):
         if folder.name in with_images:
             if voc.size not in (None, frame.size):
-                kind = "size in the XML is not the image's, which counts"
+                kind = Message("import.xml_size")
                 faults.warn(kind, member.image)
         elif voc.size is None:
-            kind = "annotation without a size or an image"
+            kind = Message("import.no_size")
             faults.fault(kind, member.image, "unpack the images")
             continue
         else:
-            kind = "frame without an image, its size taken from the XML"
+            kind = Message("import.size_of_xml")
             faults.warn(kind, member.image)
             frame.size = voc.size
         frame.boxes = [box.edges for box in voc.objects]
@@ -142,7 +144,7 @@ def _read_sizes(release: Release, folders: list[Recording]) -> set[str]:
     for folder in (folder for folder in folders if folder.name in with_images):
         for _, frame in sorted(folder.frames.items()):
             if frame.annotation is not None and frame.image is None:
-                release.faults.warn("annotation without an image, left out", frame.where)
+                release.faults.warn(Message("import.annotation_without_image"), frame.where)
             if frame.size is None:
                 frame.annotation = None
     return with_images
@@ -154,23 +156,23 @@ def _video_recording(folder: Recording, sizes: dict[int, layout.Size], faults: F
     recording = folder.renumbered({number: number for number in sizes}, size=size)
     for frame in recording.frames.values():
         if frame.boxes and frame.size != size:
-            kind = "frame with a box of another size than most of its video"
+            kind = Message("import.other_size")
             faults.fault(kind, frame.where, "resize the image and its boxes")
             frame.boxes = None
         elif len(frame.boxes or ()) > 1:
-            faults.warn("frame with several boxes of one polyp, all kept", frame.where)
+            faults.warn(Message("import.several_boxes"), frame.where)
     return recording
 
 
 def _histology(name: str, words: list[str], faults: Faults) -> dict[str, str | None]:
     """The histology of a video's polyp: the class name of all its boxes."""
     if len(words) > 1:
-        faults.warn("polyp with boxes of several classes, histology left out", name)
+        faults.warn(Message("import.several_classes"), name)
         return {}
     word = words[0] or None
     histology_class = word if word in ADENOMA["polypsset"] else None
     if histology_class is None:
-        kind = "unknown class of a box, no histology class"
+        kind = Message("import.unknown_class")
         faults.warn(kind, f"{name} ({word})")
     return {"histology": word, "histology_class": histology_class}
 

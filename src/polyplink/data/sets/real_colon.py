@@ -21,6 +21,7 @@ import polars as pl
 
 from polyplink.core.artefacts import read_json, whole_folder, write_text
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.text import csv_cell, file_name, xml_text
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
@@ -157,7 +158,7 @@ def import_real_colon(source: Path, **options: Unpack[ImportOptions]) -> Importe
     )
     splits = split_by_rule(videos["procedure_id"], set(lesions["procedure_id"]))
     data = DataSet.of(pl.concat(boxes for _, _, boxes, _ in read), procedures, lesions, splits)
-    return Imported(data, faults.lines())
+    return Imported(data, faults.messages)
 
 
 def _compare_numbers(
@@ -173,14 +174,11 @@ def _compare_numbers(
     ):
         rows, name = len(place.polyp_ids), place.procedure_id
         if n_lesions not in (None, rows):
-            kind = (
-                "num_lesions of video_info.csv is not the number of rows of lesion_info.csv, "
-                "which counts"
-            )
-            faults.warn(kind, f"{name}: {n_lesions} and {rows}")
+            numbers = {"name": name, "stated": n_lesions, "counted": rows}
+            faults.warn(Message("import.num_lesions"), Message("place.numbers", numbers))
         if n_files != n_frames:
-            kind = "num_frames of video_info.csv is not the number of annotation files"
-            faults.warn(kind, f"{name}: {n_frames} and {n_files}")
+            numbers = {"name": name, "stated": n_frames, "counted": n_files}
+            faults.warn(Message("import.num_frames"), Message("place.numbers", numbers))
         faults.add(box_faults)
 
 
@@ -297,21 +295,21 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
         except PolyplinkError as error:
             if strict:
                 raise
-            faults.warn("annotation file that cannot be read, left out", error.what)
+            faults.warn(Message("import.broken_annotation"), error.what)
             continue
         jpeg = name.removesuffix(".xml") + ".jpg"
         for box in objects:
             image = None
             if box.unique_id is not None and box.unique_id not in source.polyp_ids:
                 faults.fault(
-                    "box of a polyp that lesion_info.csv does not list for the procedure",
+                    Message("import.unlisted_polyp"),
                     f"{source.annotations / name}, {box.unique_id}",
                     "add its row to lesion_info.csv",
                 )
                 continue
             if folder is not None and listed is not None and number not in listed:
                 hint = "unpack the frames again, import without images"
-                faults.fault("frame with a box without an image", str(folder / jpeg), hint)
+                faults.fault(Message("import.boxed_without_image"), str(folder / jpeg), hint)
                 continue
             if folder is not None:
                 in_archive = f"{folder.name}{INSIDE}{jpeg}"
@@ -325,7 +323,7 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     # The boxes as a table, checked.
     first_size = sizes[min(sizes)]
     for number in sorted(number for number, size in sizes.items() if size != first_size):
-        faults.warn("frame of another size than the procedure's first", files[number])
+        faults.warn(Message("import.frame_of_other_size"), files[number])
     texts = ("at", "procedure_id", "frame", "polyp_id", "image")
     schema: dict[str, Any] = dict.fromkeys(texts, pl.String) | {"frame": pl.Int64}
     edges = ("left", "top", "right", "bottom", "width", "height")
@@ -337,9 +335,9 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
     boxes = check_boxes(box_table(table), faults)
     boxes = fit_boxes(boxes, procedure, faults, border="pixels")
     polyp = pl.col("polyp_id")
-    faults.warn_rows("box without unique_id", boxes.filter(polyp.is_null()))
+    faults.warn_rows(Message("import.no_unique_id"), boxes.filter(polyp.is_null()))
     repeated = polyp.is_not_null() & ~pl.struct("frame", "polyp_id").is_first_distinct()
-    kind = "further box of a polyp in one frame, both kept"
+    kind = Message("import.second_box")
     faults.warn_rows(kind, boxes.filter(repeated))
     return first_size, len(files), boxes, faults
 

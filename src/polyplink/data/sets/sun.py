@@ -17,7 +17,8 @@ import polars as pl
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import ImportOptionError
-from polyplink.data.faults import Faults
+from polyplink.core.messages import Message
+from polyplink.data.faults import Faults, with_value
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
@@ -120,13 +121,13 @@ def import_sun(
     release.size_by_first_image(recordings)
     for recording in recordings:
         if not recording.frames:
-            kind = "case without a readable image or line"
+            kind = Message("import.empty_case")
             faults.fault(kind, recording.name, "restore it")
         elif recording.size == (0, 0) and size is not None:
             recording.size = size
         elif recording.size == (0, 0):
             hint = "give the frames' width and height, or unpack the images"
-            faults.fault("case without an image that gives its size", recording.name, hint)
+            faults.fault(Message("import.unsized_case"), recording.name, hint)
     recordings = [recording for recording in recordings if recording.size != (0, 0)]
     if not recordings:
         raise ImportOptionError(
@@ -166,10 +167,10 @@ def _find_cases(release: Release) -> list[Recording]:
         match = _FILE.search(member.path)
         if match is None:
             if "annotation_xml/" in member.path or "imgs/" in member.path:
-                faults.fault("file outside of a case folder", member.image, "put it into one")
+                faults.fault(Message("import.outside_case"), member.image, "put it into one")
         elif (name := parse_name(match[2])) is None:
             hint = "restore its name"
-            faults.fault("file without a segment and a number in its name", member.image, hint)
+            faults.fault(Message("import.no_segment"), member.image, hint)
         else:
             return place(member, match[1], name)
         return None
@@ -190,21 +191,19 @@ def _find_cases(release: Release) -> list[Recording]:
         for stem, edges in read:
             name, source_line = parse_name(stem), f"{member.image} ({stem})"
             if name is None:
-                faults.fault(
-                    "image name without segment and number", source_line, "restore its name"
-                )
+                faults.fault(Message("import.image_name"), source_line, "restore its name")
                 continue
             frame = texts[member].frames.setdefault(name, Frame())
             if frame.boxes is not None:
-                faults.warn("image named in two lines, all boxes kept", source_line)
+                faults.warn(Message("import.image_in_two_lines"), source_line)
             frame.boxes = [*(frame.boxes or ()), *edges]
             frame.annotation = Member(member.path, source_line)
     for _, frame, member, voc in xmls:
         polyps = [box.edges for box in voc.objects if box.label.lower() not in _NO_POLYP]
         if n_others := len(voc.objects) - len(polyps):
-            faults.warn("box of class 1 (no polyp), left out", member.image, n_others)
+            faults.warn(Message("import.class_1"), member.image, n_others)
         if frame.boxes is not None:
-            faults.fault("image annotated as text and as XML", member.image, "remove one of them")
+            faults.fault(Message("import.text_and_xml"), member.image, "remove one of them")
         else:
             frame.boxes = polyps
     return [cases[order] for order in sorted(cases)]
@@ -266,17 +265,17 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
             read.
     """
     lines = []
-    kind, hint = "line that cannot be read", "write `filename xmin,ymin,xmax,ymax,class`"
+    kind, hint = Message("import.broken_line"), "write `filename xmin,ymin,xmax,ymax,class`"
     for number, text in enumerate(decode_text(data, name).splitlines(), 1):
         words = text.split()
         boxes = [word for word in words if "," in word]
         image = text.partition(boxes[0])[0].strip() if boxes else text.strip()
-        place = f"{name}, line {number}"
+        place = Message("place.line", {"file": name, "number": number})
         if not words:
             continue
         in_order = words[len(words) - len(boxes) :] == boxes  # the name, then only boxes
         if not image or not in_order or (not boxes and len(words) > 1):
-            faults.fault(kind, f"{place} ({text.strip()[:80]!r})", hint)
+            faults.fault(kind, with_value(place, f"{text.strip()[:80]!r}"), hint)
             continue
         polyps: list[Edges] = []
         for word in boxes:
@@ -284,14 +283,18 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
             try:
                 left, top, right, bottom = map(float, sides)
             except ValueError:
-                faults.fault(kind, f"{place} ({word[:80]!r})", hint)
+                faults.fault(kind, with_value(place, f"{word[:80]!r}"), hint)
                 continue
             if label == "0":
                 polyps.append((left, top, right, bottom))
             elif label == "1":
-                faults.warn("box of class 1 (no polyp), left out", place)
+                faults.warn(Message("import.class_1"), place)
             else:
-                faults.fault("box of an unknown class", f"{place} ({word})", "write 0 for a polyp")
+                faults.fault(
+                    Message("import.unknown_box_class"),
+                    with_value(place, word),
+                    "write 0 for a polyp",
+                )
         last = image.replace("\\", "/").rpartition("/")[2]  # no path object: there are 1e6 lines
         stem, dot, ending = last.rpartition(".")
         is_image = f"{dot}{ending}".lower() in IMAGE_ENDINGS
