@@ -15,7 +15,7 @@ from polyplink.counting.corrections import Correction, append_correction
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.mot import import_mot
 from polyplink.data.returned import write_places
-from polyplink.data.tables import SOURCE_FILES, Imported, Places
+from polyplink.data.tables import SOURCE_FILES, DataSet, Imported, Places
 from polyplink.report.formats import clock
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import (
@@ -105,6 +105,23 @@ def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(desk: Desk
     # Boxes are of the detected polyps alone.
     boxes = import_coco(out / "coco", images=False).data.detections
     assert boxes.filter(procedure_id=desk.names[0])["polyp_id"].n_unique() == len(counted)
+
+
+def test_procedures_in_subfolders_are_handed_off(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = identified(desk)
+    name = pl.col("procedure_id")
+    named = name.replace({desk.names[0]: "Müller/1", desk.names[1]: "Müller 1"})
+    detections, procedures, polyps = (
+        table.with_columns(named) for table in (data.detections, data.procedures, data.polyps)
+    )
+    renamed = DataSet.of(detections, procedures, polyps)
+    monkeypatch.setattr("polyplink.serve.handoff.identified", lambda _: renamed)
+    hand_off(desk)
+    mot = import_mot(desk.out / FOLDER / "mot").data
+    assert {"Müller%2F1", "Müller 1", *desk.names[2:]} == {*mot.procedures["procedure_id"]}
+    assert mot.detections.height == data.detections.height
 
 
 def test_imported_boxes_are_returned_with_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None:

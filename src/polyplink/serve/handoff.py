@@ -22,7 +22,7 @@ from polyplink import __version__
 from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
 from polyplink.core.errors import PolyplinkError, extras_installed, visible
 from polyplink.core.messages import Message
-from polyplink.core.text import brief, csv_cell
+from polyplink.core.text import brief, csv_cell, file_name, readable_path
 from polyplink.counting.interval import Cover
 from polyplink.counting.record import named_procedures
 from polyplink.data.formats.coco import write_coco
@@ -370,7 +370,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     for folder in ("coco", "mot"):  # procedures of an earlier count may be in them
         shutil.rmtree(out / folder, ignore_errors=True)
     write_coco(data, out / "coco")
-    write_mot(data, out / "mot", kind="det")
+    write_mot(_as_folders(data), out / "mot", kind="det")
     prepared = desk.prepared
     return_boxes(desk.data, prepared.data, _tracks(desk), out / "boxes-with-tracks")
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name[0] != ".")
@@ -404,6 +404,22 @@ def identified(desk: Desk, *, finished: bool = False) -> DataSet:
     procedures = desk.prepared.data.procedures.filter(pl.col("procedure_id").is_in(chosen))
     schema = {"polyp_id": pl.String, "procedure_id": pl.String}
     return DataSet.of(pl.concat(boxes), procedures, pl.DataFrame(polyps, schema, orient="row"))
+
+
+def _as_folders(data: DataSet) -> DataSet:
+    """The data set; if a procedure's name cannot be that of a folder, with names that can be."""
+    names = data.procedures["procedure_id"].to_list()
+    try:
+        for name in names:
+            file_name(name, exact=True)
+    except PolyplinkError:
+        folders = {name: readable_path(Path(), name).name for name in names}
+        renamed = pl.col("procedure_id").replace_strict(folders, return_dtype=pl.String)
+        detections, procedures, polyps = (
+            table.with_columns(renamed) for table in (data.detections, data.procedures, data.polyps)
+        )
+        return DataSet.of(detections, procedures, polyps)
+    return data
 
 
 def _tracks(desk: Desk) -> pl.DataFrame:
