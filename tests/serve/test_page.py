@@ -46,6 +46,7 @@ SIMILAR_VIEW = {
 }
 SIMILAR_VIEW |= {"size_mm": 6.0, "histology": "adenoma", "picture": None, "similarity": 0.93}
 PROBLEMS = Path(__file__).with_name("problems.js").read_text()
+LONG_NAME = "Aufzeichnung" * 12
 REVIEWER = '<img src="x" onerror="alert(1)">Rossi'
 
 
@@ -341,9 +342,9 @@ def test_printing_loads_every_picture(context: BrowserContext, address: str) -> 
 
 
 def forty_polyps(state: dict[str, Any]) -> dict[str, Any]:
-    """The state of a procedure, its polyps repeated."""
+    """The state of a procedure with a long name, its polyps repeated."""
     groups = state["groups"] * (40 // len(state["groups"]))
-    return state | {"groups": groups, "polyps": len(groups)}
+    return state | {"id": LONG_NAME, "groups": groups, "polyps": len(groups)}
 
 
 def open_report(context: BrowserContext, path: Path) -> Page:
@@ -353,7 +354,7 @@ def open_report(context: BrowserContext, path: Path) -> Page:
         Tracklet(f"t{i}", 50 * i, 50 * i + 35, f"p{i // 6}", None, 0.5, crop) for i in range(240)
     ]
     links = [Doubt((i,), (i + 1, i + 2), True, 0.3, (i, i + 1)) for i in range(0, 90, 6)]
-    case = Procedure("p", 12_000, tuple(views), 25.0, None, None, True, tuple(links))
+    case = Procedure(LONG_NAME, 12_000, tuple(views), 25.0, None, None, True, tuple(links))
     path.write_text(render(Report("Polyp count", "data", "today", "here", procedures=(case,))))
     page = context.new_page()
     page.goto(path.as_uri())
@@ -365,7 +366,8 @@ def open_hand_off(context: BrowserContext, folder: Path) -> Page:
     whole = Desk.procedure
 
     def state(desk: Desk, index: int) -> dict[str, Any]:
-        return forty_polyps(whole(desk, index)) | ({"groups": []} if index else {})
+        empty = {"id": f"P{index}", "groups": []}
+        return forty_polyps(whole(desk, index)) | (empty if index else {})
 
     with patch.object(Desk, "procedure", state):
         hand_off(Desk(folder))
@@ -532,8 +534,15 @@ def test_language_and_theme_are_remembered(context: BrowserContext, address: str
 
 @pytest.mark.parametrize("width", [400, 800, 1400])
 def test_the_page_fits_any_width(context: BrowserContext, address: str, width: int) -> None:
-    page = open_page(context, address)
+    page = open_page(context, address, "#/")
+    overview = page.evaluate("fetch('/api/overview').then((answer) => answer.json())")
+    overview["procedures"][1]["id"] = LONG_NAME
+    context.route("**/api/overview", lambda route: route.fulfill(json=overview))
+    page.reload()
     page.set_viewport_size({"width": width, "height": 850})
+    expect(page.locator("#open-1")).to_have_text(LONG_NAME)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("#open-1").click()
     ask(page)
     for language in ("en", "de", "it"):
         page.locator("#language").select_option(language)
