@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from polyplink import Result, hand_off_review, learn_from, review
@@ -144,7 +143,7 @@ def learn_from_refuses(weights: Path, folder: Path, out: Path) -> bool:
 
 
 def test_a_finished_review_is_handed_off_and_learned_from(
-    count_folder: Path, sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    count_folder: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     refused = polyplink("learn-from", sample_run.weights, count_folder, "-o", tmp_path / "none")
     assert refused.exit_code == 2
@@ -171,14 +170,17 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     before = replace(desk.point, setting=LearnedLinks(1.0, tolerance=0.5))
     fitted, notes = fit_reviews([desk], finished_procedures(desk), before)
     assert (fitted.tolerance, notes) == (0.5, [])
-    # Links that count worse than those of the weights are not used.
-    monkeypatch.setattr("polyplink.serve.finished_reviews._corrected", lambda _: [0])
+    # Links that count worse than those of the weights are not used. What the reviewer rejected is
+    # no error of links.
+    rejected = desk.procedure(0)["groups"][0]["rows"]
+    desk.correct(0, {"kind": "not_polyp", "rows": rejected})
+    desk.correct(0, {"kind": "done"})
     rng, mixed_up = np.random.default_rng(0), []
-    for n_polyps, one in enumerate(finished_procedures(desk), start=1):
-        polyps = pl.Series(rng.choice(list("abcde")[:n_polyps], one.table.height))
+    for one in finished_procedures(desk):
+        polyps = one.table["polyp_id"].gather(rng.permutation(one.table.height))
         mixed_up.append(replace(one, table=one.table.with_columns(polyp_id=polyps)))
-    point, (note,) = fit_reviews([desk], mixed_up, before)
-    assert point is before
+    point, (note,) = fit_reviews([desk], mixed_up, fitted)
+    assert point is fitted
     assert "of the weights by 0.00: the weights keep theirs" in note
     with pytest.raises(PolyplinkError, match="judged on others, but one is marked as finished"):
         fit_reviews([desk], finished_procedures(desk)[:1], before)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from polyplink.associate.identities import OperatingPoint
+from polyplink.associate.identities import OperatingPoint, identify
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.link import ProcedureTracklets
 from polyplink.counting.operating_point import find_operating_point
@@ -43,7 +43,7 @@ def fit_reviews(
         point.error is not None, point.origin, "finish the review of more procedures"
     )
     assert point.error is not None
-    error_before = np.mean([abs(polyps) for desk in desks for polyps in _corrected(desk)])
+    error_before = np.mean([_count_error(procedure, before) for procedure in labelled])
     if point.error > error_before:
         note = (
             f"links fitted on the reviews would count them off by {point.error:.2f} polyps, those "
@@ -53,12 +53,10 @@ def fit_reviews(
     return replace(point, alarms=before.alarms, size=before.size, adenoma=before.adenoma), []
 
 
-def _corrected(desk: Desk) -> list[int]:
-    """Change in the number of polyps with views that the review made to each finished procedure."""
-    procedures = zip(desk.overview()["procedures"], desk.count.procedures, strict=True)
-    return [
-        row["polyps"] - row["missed"] - before.polyps for row, before in procedures if row["done"]
-    ]
+def _count_error(procedure: ProcedureTracklets, point: OperatingPoint) -> int:
+    """How many polyps the links of an operating point count a procedure off by."""
+    counted = identify(procedure.views, procedure.positions, point).names
+    return abs(len(counted) - len({*procedure.polyps}))
 
 
 def finished_procedures(desk: Desk) -> list[ProcedureTracklets]:
