@@ -53,4 +53,7 @@ def test_a_polyp_is_predicted_from_all_of_its_tracklets() -> None:
     assert (one.size_mm, one.size_low_mm, one.size_high_mm) == (4.5, 2.2, 9.0)  # e^1.5
     assert other.size_mm == 5.0  # e^1.6
     assert one.adenoma is None
+    for log_odds, chance in ((-9.0, 0.01), (0.5, 0.62), (9.0, 0.99)):  # none is a certainty
+        adenoma = Probe(log_odds, (0.0, 0.0), None, False, "")
+        assert read_polyps(None, adenoma, vectors[:1], np.array([0]))[0].adenoma == chance
     assert np.allclose(mean_units(vectors, np.array([0, 0, 1])), [[0.5, 0.5], [0.6, 0.8]])

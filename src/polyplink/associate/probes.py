@@ -67,7 +67,7 @@ class Reading:
         size_mm: Size, mm.
         size_low_mm: Lower end of the 90 % interval of the size, mm.
         size_high_mm: Upper end of the interval, mm.
-        adenoma: Probability of an adenoma.
+        adenoma: Probability of an adenoma, 0.01 to 0.99.
     """
 
     size_mm: float | None = None
@@ -109,14 +109,17 @@ def read_polyps(
         return [Reading()] * count
     units = mean_units(vectors, groups)
     mm = [None] * count if size is None else np.exp(size.values(units)).tolist()
-    odds = [None] * count if adenoma is None else expit(adenoma.values(units)).tolist()
+    chances: list[float | None] = [None] * count
+    if adenoma is not None:
+        likely = expit(adenoma.values(units)).clip(0.01, 0.99)  # none is rounded to a certainty
+        chances = [round(chance, 2) for chance in likely.tolist()]
     factor = 1.0 if size is None or size.factor is None else size.factor
     readings = []
-    for millimetres, chance in zip(mm, odds, strict=True):
+    for millimetres, chance in zip(mm, chances, strict=True):
         middle, low, high = (
             millimetres and round(millimetres * by, 1) for by in (1.0, 1 / factor, factor)
         )
-        readings.append(Reading(middle, low, high, chance if chance is None else round(chance, 2)))
+        readings.append(Reading(middle, low, high, chance))
     return readings
 
 
