@@ -25,7 +25,9 @@ from polyplink.associate.grid_search import checked_clustering
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, Imported, read_data, write_data
+from polyplink.detect.first_pass import checked
 from polyplink.detect.onnx import DetectorRecord
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encoder import Encoder, FrameWise
@@ -315,6 +317,25 @@ def check_importer(importer: Callable[..., Imported], source: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder), read.data)
         _require(read_data(Path(folder)).key == read.data.key, "written and read, it is another")
+
+
+def check_frame_detector(detector: Callable[[Pixels], npt.ArrayLike]) -> None:
+    """Check a detector of frames: boxes in images of several sizes, which stay as they are.
+
+    Args:
+        detector: Called with a black, a white and a random image of each size.
+
+    Example:
+        >>> check_frame_detector(lambda image: [[0, 0, image.shape[1], image.shape[0], 0.9]])
+    """
+    rng = np.random.default_rng(0)
+    for height, width in ((64, 48), (288, 384)):
+        for low, high in ((0, 1), (255, 256), (0, 256)):
+            image = rng.integers(low, high, (height, width, 3)).astype(np.uint8)
+            before = image.copy()
+            with _refusals_as_assertions():
+                checked(detector(image), (width, height))
+            _require((image == before).all(), "it changes the image, from which crops are cut")
 
 
 def check_detector(

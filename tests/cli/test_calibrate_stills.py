@@ -14,6 +14,7 @@ from PIL import Image
 
 from polyplink.core.artefacts import file_key
 from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
 from polyplink.encoders.adapt import WhitenedEncoder
 from polyplink.encoders.build import build_encoder, load_encoder
@@ -169,6 +170,37 @@ def test_a_detector_is_calibrated_and_tested_on_stills(
     calibration = operating["calibration"]
     assert (calibration["detector"], calibration["material"]) == ("blue", "stills in motion")
     assert calibration["procedures"] == 4
+
+
+BLUE_REGIONS = """
+import numpy as np
+
+def find_blue(image):
+    rows, columns = np.nonzero(image[..., 2] > image[..., 0] + 51.0)
+    if not len(rows):
+        return []
+    left, top = columns.min(), rows.min()
+    return [[left, top, columns.max() + 1 - left, rows.max() + 1 - top, 0.9]]
+"""
+
+
+@pytest.mark.slow
+def test_a_function_of_a_file_is_calibrated_on_stills(
+    sample_run: SampleRun, stills: Path, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "blue_regions.py", tmp_path / "out"
+    file.write_text(BLUE_REGIONS)
+    named = ("--stills", stills, "--detector", f"{file}:find_blue", "--device", "cpu")
+    size = ("--procedures", "6", "--polyps", "2", "--out", out, "--json")
+    result = polyplink("calibrate", sample_run.weights, *named, *size)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)["test"]
+    assert figures["polyps_found"] == figures["polyps"] == 4
+    operating = read_record(out / "weights.safetensors").operating
+    assert operating is not None
+    calibration = operating["calibration"]
+    key = open_detector(f"{file}:find_blue").origin.key
+    assert (calibration["boxes"], calibration["detector"]) == (key, "find_blue")
 
 
 def test_a_broken_detector_and_too_few_stills_are_refused(

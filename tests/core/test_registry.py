@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from PIL import Image
 
 from polyplink import train
 from polyplink.associate.grid_search import Grid, search
@@ -23,6 +24,7 @@ from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import LOSSES, METRICS, REGISTRIES, SECTIONS, VERBS
 from polyplink.core.registry import Registry
+from polyplink.data.origin import read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, record_path
 from polyplink.encoders.build import load_encoder
@@ -267,6 +269,34 @@ def test_a_plugin_layout_is_selected_in_the_detector_record(
     write_json(record_path(path), replace(record, layout="corner"))
     with pytest.raises(PolyplinkError, match=r"no layout 'corner'; did you mean corners"):
         OnnxDetector(path)
+
+
+def test_a_plugin_detector_of_frames_is_named_on_the_command_line(
+    installed_parts: Path, tmp_path: Path
+) -> None:
+    film, out = tmp_path / "film", tmp_path / "data"
+    film.mkdir()
+    pixels = np.zeros((40, 48, 3), np.uint8)
+    pixels[8:20, 10:26] = 255
+    Image.fromarray(pixels).save(film / "0.png")
+    origins = []
+    information = next(installed_parts.glob("*.dist-info")) / "METADATA"
+    for version in ("1.0", "1.1"):
+        information.write_text(f"Metadata-Version: 2.1\nName: my-parts\nVersion: {version}\n")
+        result = polyplink("detect", film, out, "--detector", "bright")
+        assert result.exit_code == 0, result.output
+        assert read_data(out).detections.select("x", "y", "w", "h").rows() == [(10, 8, 16, 12)]
+        origins.append(read_origin(out))
+    first, second = origins
+    assert first is not None
+    assert second is not None
+    assert first.name == second.name == "bright"
+    assert first.key != second.key
+    unknown = polyplink("detect", film, out, "--detector", "brighter")
+    assert_refused(
+        unknown, "no detector file brighter; check the path, or give detector-v1 or FILE"
+    )
+    assert "or bright or sim:PRESET" in unknown.stderr
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)

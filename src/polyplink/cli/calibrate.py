@@ -70,7 +70,7 @@ def calibrate(
         ),
     ] = None,
     detector: Annotated[
-        str | None, Option(help="With --stills: the detector, an ONNX file or a name.")
+        str | None, Option(help="With --stills: ONNX file, FILE.py:NAME of a function, or a name.")
     ] = None,
     empty: Annotated[
         StrPath | None,
@@ -106,7 +106,8 @@ def calibrate(
         truth: Data folder with annotated boxes of the same procedures, for a detector's boxes.
         stills: Data folder of annotated still images, from which procedures are simulated; some
             of these test the count.
-        detector: With `stills`, an ONNX file or the name of a detector.
+        detector: With `stills`, an ONNX file, FILE.py:NAME of a function, or the name of a
+            detector.
         empty: With `stills`, folder of images without a polyp.
         procedures: With `stills`, number of procedures to simulate.
         polyps: With `stills`, fewest and most polyps of a procedure, as "3-6".
@@ -234,7 +235,7 @@ def _check_sources(
     PolyplinkError.unless(
         stills is None or detector is not None,
         "no detector to calibrate for",
-        "name one with --detector FILE.onnx or its name",
+        "name one with --detector FILE.onnx, FILE.py:NAME or its name",
     )
     PolyplinkError.unless(
         stills is not None or (detector is None and empty is None),

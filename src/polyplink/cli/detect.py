@@ -41,8 +41,9 @@ def detect_polyps(
     Args:
         source: A video, or a folder of videos or images; a data folder.
         out: The data folder to write.
-        detector: An ONNX file, or the name of a detector; the shipped one by default. With
-            `function` a name for it, by which a calibration and a stopped run know it again.
+        detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector; the shipped
+            one by default. With `function` a name for it, by which a calibration and a stopped run
+            know it again.
         fps: Frames per second, if the recording does not store them.
         seed: Seed of a simulated detector.
         function: Your own detector: it takes an image (height, width, 3) and returns (k, 5):

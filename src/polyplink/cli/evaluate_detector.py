@@ -9,10 +9,8 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.verb import check_given, inform
-from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
-from polyplink.models.shipped import is_shipped
 
 if TYPE_CHECKING:
     from polyplink.evaluate.detections import DetectorFigures
@@ -21,7 +19,7 @@ SIDE = 640  # pixels: frames are measured at this size
 
 
 def evaluate_detector(
-    detector: Annotated[str, Argument(help="ONNX file, or the name of a shipped detector.")],
+    detector: Annotated[str, Argument(help=f"{options.DETECTOR_NAMES}.")],
     data: options.Data,
     *,
     part: options.Part = None,
@@ -37,7 +35,7 @@ def evaluate_detector(
     """Measure a detector on annotated frames: average precision, recall by size and shape.
 
     Args:
-        detector: An ONNX file, or the name of a shipped detector.
+        detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector.
         data: Data folder of annotated frames.
         part: Part of the data set; all of it by default.
         frames: Use at most this many frames with a polyp per procedure.
@@ -50,34 +48,34 @@ def evaluate_detector(
         PolyplinkError: If there is no annotated polyp, or the detector or an image is missing or
             broken.
     """
-    data, file = Path(data), Path(detector)
+    data = Path(data)
     check_given(data=data, parts=[part])
-    PolyplinkError.unless(
-        is_shipped(file, "detector") or file.is_file(),
-        f"no detector file {file}",
-        "check the path",
-    )
+    from polyplink.detect.folder import open_detector, record_of, training_warnings
+
+    find = open_detector(detector, at_once=1).find
+    record = record_of(find)
     from polyplink.data.empty import empty_files
     from polyplink.data.tables import read_data
-    from polyplink.detect.folder import training_warnings
     from polyplink.detect.onnx import OnnxDetector, images_not_learned
     from polyplink.evaluate.detections import LEAST_SCORE, measure_in_frames
     from polyplink.learn.detector.frames import detect_in_frames, read_frames
     from polyplink.report.printed_tables import detector_lines
+    from polyplink.tracklets.settings import TrackSettings
 
     data_set = read_data(data)
     names = data_set.part(part)
-    model = OnnxDetector(file)
-    score = score or model.record.high or model.record.threshold
-    warnings = [str(message) for message in training_warnings(model, names)]
+    warnings = [str(message) for message in training_warnings(find, names)]
     empty = empty_files(data, data_set, names)
-    learned = len(empty) - len(images_not_learned(empty, model.record))
+    learned = len(empty) - len(images_not_learned(empty, record))
     if learned:
         warnings.append(
             f"the detector was trained on {learned} of {many(len(empty), 'image')} without a "
             "polyp: its false boxes in them are too few"
         )
-    model.record = replace(model.record, threshold=LEAST_SCORE)
+    begins = TrackSettings().high
+    if isinstance(find, OnnxDetector):
+        begins = record.high or record.threshold
+        find.record = replace(record, threshold=LEAST_SCORE)
     images = read_frames(
         data,
         data_set,
@@ -87,5 +85,5 @@ def evaluate_detector(
         workers=workers,
         progress=partial(progress, "procedures"),
     )
-    figures = measure_in_frames(detect_in_frames(model, images), images, score=score)
+    figures = measure_in_frames(detect_in_frames(find, images), images, score=score or begins)
     return Result(figures, printed=detector_lines(figures), warnings=warnings)

@@ -1,6 +1,7 @@
 """The verb `live`: counts the polyps of a procedure while it runs."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -103,8 +104,9 @@ def live(
             stdin, or the output folder of a count that was killed; or the frames of your program
             (`polyplink.streaming.sources.frames_from`).
         weights: A file, a folder, or a name.
-        detector: An ONNX file, or the name of a detector; the shipped one by default. With boxes or
-            `function` the name of the detector that makes them, as it was calibrated.
+        detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector; the shipped
+            one by default. With boxes or `function` the name of the detector that makes them, as it
+            was calibrated.
         boxes: Boxes of the recording, as JSON lines, in place of a detector.
         recording: Pictures that belong to boxes from stdin.
         out: The output folder, which gets live (events.jsonl and pictures), and data, count and
@@ -145,7 +147,8 @@ def live(
         boxes,
         recording,
         fps,
-        has_detector=function is not None or str(detector).endswith(".onnx"),
+        has_detector=function is not None
+        or re.search(r"\.onnx$|\.py(:|$)", str(detector)) is not None,
     )
 
     # The record, and how the written data folder is counted in the end.

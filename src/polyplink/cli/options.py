@@ -18,6 +18,10 @@ from polyplink.models.shipped import DETECTOR, ENCODER
 
 StrPath = str | Path
 
+DETECTOR_NAMES = (
+    f"ONNX file; FILE.py:NAME, a function of an image; a plugin's name; or {DETECTOR}, which ships "
+    "with polyplink"
+)
 RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME for your own."
 Data = Annotated[StrPath, Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[
@@ -141,8 +145,8 @@ Source = Annotated[
 DetectorName = Annotated[
     str | None,
     Option(
-        help=f"ONNX file [{DETECTOR}, which ships with polyplink]; or sim:good, sim:gi-genius, "
-        "sim:shifted or sim:misses-15: a simulated one, for a data folder with annotated boxes."
+        help=f"{DETECTOR_NAMES} [the default]; or sim:good, sim:gi-genius, sim:shifted or "
+        "sim:misses-15: a simulated one, for a data folder with annotated boxes."
     ),
 ]
 WeightsOption = Annotated[

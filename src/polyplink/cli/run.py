@@ -77,7 +77,8 @@ def run(
         source: A video, or a folder of videos or images; a data folder; with `boxes`, a file or
             folder of boxes.
         weights: A file, a folder, or a name.
-        detector: An ONNX file, or the name of a detector; with `function` a name for it.
+        detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector; with
+            `function` a name for it.
         boxes: Format of the boxes, if they are imported and not detected.
         recording: The video of the boxes, or a folder of videos named as procedures; by default
             the recording next to the boxes.

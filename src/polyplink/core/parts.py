@@ -146,6 +146,10 @@ FORMATS = Registry[Any](
         "masks": "polyplink.data.formats.masks:MASKS",
     },
 )
+FRAME_DETECTORS = Registry[Any](
+    "frame detector", "polyplink.frame_detectors", {}, needs=("__call__",)
+)
+"""Functions that detect polyps in an image, see `detect.first_pass.Detector`."""
 DETECTORS = Registry[Any]("detector", "polyplink.detectors", {}, needs=("__call__",))
 """Functions that draw the boxes of a detector in annotated procedures."""
 CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
@@ -209,7 +213,7 @@ REGISTRIES = {
     registry.kind: registry
     for registry in (
         *(ENCODERS, LOSSES, BAGS, CLUSTERERS, METRICS, FIGURES, FORMATS, TRACKERS, LAYOUTS),
-        *(DETECTORS, CROPS, VERBS),
+        *(FRAME_DETECTORS, DETECTORS, CROPS, VERBS),
     )
 }
 """Every registry, by its kind."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from polyplink.core.artefacts import from_plain
+from polyplink.core.artefacts import file_key, from_plain
 from polyplink.core.errors import PolyplinkError, find_named, first_line, one_line
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 _FILES: dict[str, str] = {}  # files that parts were imported from, by module name
 _PART = "_polyplink_part"  # attribute of an exception: the part that was running
+_DIGEST = "_polyplink_digest"  # attribute of a module: the content of its file when imported
 
 
 @dataclass(frozen=True)
@@ -197,23 +198,44 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return tuple(taken)
 
     def _take(self, text: str) -> str:
-        file, python, name = text.partition(".py:")
         if text in self:  # not imported, so that mistakes in other options are reported at once
             return text
+        name, part = self.typed(text)
+        self._chosen[name] = part
+        return name
+
+    def typed(self, text: str) -> tuple[str, Part]:
+        """The name and the part of a text that a user typed: a name, or FILE.py:NAME.
+
+        Raises:
+            PolyplinkError: If there is no such part or file, or a built-in part has the name.
+        """
+        file, python, name = text.partition(".py:")
         PolyplinkError.unless(
             not text.endswith(".py"),
             f"{text} is a file",
             f"give {text}:NAME of a {self.kind} in it",
         )
         if not python:
-            self._chosen[text] = self.find(text)
-            return text
+            return text, self.find(text)
         part = object_of_file(Path(f"{file}.py"), name, self.kind)
         PolyplinkError.unless(
             name not in self, f"{text}: a built-in {self.kind} has this name", "rename it"
         )
-        self._chosen[name] = self._checked(part, text)
-        return name
+        return name, self._checked(part, text)
+
+    def code_of(self, text: str) -> tuple[Path, str]:
+        """The Python file of a part that is not built in, and the version of its package.
+
+        Args:
+            text: A name or FILE.py:NAME of which `typed` returns the part.
+        """
+        file, python, _ = text.partition(".py:")
+        if python:
+            return Path(f"{file}.py"), ""
+        entry = self.installed()[text][0]
+        module = importlib.import_module(entry.module)
+        return Path(str(module.__file__)), entry.dist.version if entry.dist else ""
 
     def check_settings(self, part: Any, owner: str) -> None:
         """Check a part that a recipe of a file holds, before any work.
@@ -314,6 +336,8 @@ def object_of_file(path: Path, name: str, kind: str) -> Any:
 def import_file(path: Path, kind: str) -> ModuleType:
     """Import a Python file of the user's, in a way that lets worker processes import it too.
 
+    A file that has changed since it was imported is imported again.
+
     Raises:
         PolyplinkError: If the file does not exist or cannot be imported, or another module has its
             name.
@@ -322,6 +346,12 @@ def import_file(path: Path, kind: str) -> ModuleType:
     folder = str(path.parent.resolve())
     if folder not in sys.path:  # worker processes inherit the path
         sys.path.insert(0, folder)
+    digest, before = file_key(path), sys.modules.get(path.stem)
+    if before is not None and getattr(before, _DIGEST, digest) != digest:
+        del sys.modules[path.stem]
+        if before.__spec__ is not None and before.__spec__.cached:
+            # Python compares only size and time (in seconds) of the file with those compiled.
+            Path(before.__spec__.cached).unlink(missing_ok=True)
     try:
         module = importlib.import_module(path.stem)
     except PolyplinkError as error:
@@ -337,6 +367,7 @@ def import_file(path: Path, kind: str) -> ModuleType:
         f"rename {path}",
     )
     _FILES[path.stem] = str(path)
+    vars(module)[_DIGEST] = digest
     return module
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.artefacts import content_key, whole_folder
-from polyplink.core.errors import PolyplinkError, say_remade
+from polyplink.core.errors import PolyplinkError, first_line, say_remade
 from polyplink.core.results import Progress, silent
 from polyplink.core.text import file_name
 from polyplink.data.files.images import Picture, Pixels, resize
@@ -386,19 +386,24 @@ def look(detector: Detector, picture: Picture) -> Floats:
     return checked(detector(picture.rgb()), picture.size)
 
 
-def checked(boxes: Floats, size: tuple[int, ...]) -> Floats:
+def checked(found: npt.ArrayLike, size: tuple[int, ...]) -> Floats:
     """Check a detector's boxes (k, 5), or an empty list, and clip them to an image's size.
 
     Raises:
         PolyplinkError: If they are not (k, 5) finite numbers with scores in [0, 1].
     """
-    boxes = np.asarray(boxes, np.float64)
+    expected = "return (k, 5): x, y, w, h in pixels, and a score from 0 to 1"
+    try:
+        boxes = np.asarray(found, np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor with a gradient, on a GPU
+        returned = f"the detector returned {type(found).__name__}, which is not an array"
+        raise PolyplinkError(f"{returned} ({first_line(error)})", expected) from error
     boxes = boxes if boxes.size else np.empty((0, 5))
     sound = boxes.ndim == 2 and boxes.shape[1] == 5 and bool(np.isfinite(boxes).all())
     PolyplinkError.unless(
         sound and bool(((boxes[:, 4] >= 0) & (boxes[:, 4] <= 1)).all()),
         f"the detector returned an array of shape {boxes.shape} that holds no valid boxes",
-        "return (k, 5): x, y, w, h in pixels, and a score from 0 to 1",
+        expected,
     )
     low = boxes[:, :2].clip(0, size)
     high = (boxes[:, :2] + boxes[:, 2:4]).clip(0, size)

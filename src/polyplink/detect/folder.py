@@ -13,20 +13,21 @@ from polyplink import __version__
 from polyplink.core.artefacts import RunRecord, content_key, file_key, file_state, read_run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.core.parts import DETECTORS
+from polyplink.core.parts import DETECTORS, FRAME_DETECTORS
 from polyplink.core.results import Progress, silent
+from polyplink.data.files.images import Pixels
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.detect.first_pass import RECORDINGS, Detector, detect
-from polyplink.detect.onnx import OnnxDetector, check_is_detector, made_with
+from polyplink.detect.first_pass import RECORDINGS, Detector, Floats, checked, detect
+from polyplink.detect.onnx import DetectorRecord, OnnxDetector, made_with
 from polyplink.detect.recordings import (
     Recording,
     drift_messages,
     find_recordings,
     uncounted_messages,
 )
-from polyplink.models.shipped import DETECTOR
+from polyplink.models.shipped import DETECTOR, is_shipped
 from polyplink.tracklets.settings import PrepareSettings, with_options
 
 MOST_AT_ONCE = 4  # frames; decoding does not keep up with more
@@ -52,7 +53,7 @@ def detect_folder(
         source: A video, or a folder of videos or images; a data folder for a simulated detector.
         out: Folder for the tables.
         settings: Settings of tracklets and crops.
-        detector: ONNX file or name; None for `function` or, without one, the shipped detector.
+        detector: A detector as `open_detector` takes it, or the name of a simulated one.
         fps: Frames per second, if the recording does not state them.
         seed: Seed of a simulated detector.
         function: The detector: takes an image (height, width, 3) and returns (k, 5): x, y, w, h in
@@ -81,10 +82,9 @@ def detect_folder(
         write_data(out, data)
         origin = BoxesOrigin(str(name), str(name))
     else:
-        if name is not None and function is None and source.exists():
-            check_is_detector(Path(name))
-        recordings = find_recordings(source, fps)
-        opened = open_detector(name, function)
+        opened = open_detector(name, function) if source.exists() else None
+        recordings = find_recordings(source, fps)  # refuses a source that does not exist
+        assert opened is not None
         names = [recording.name for recording in recordings]
         warnings += training_warnings(opened.find, names)
         warnings += drift_messages(recordings) + uncounted_messages(source)
@@ -191,24 +191,31 @@ class OpenedDetector:
     at_once: int
 
 
-def open_detector(name: str | None, function: Detector | None) -> OpenedDetector:
+def open_detector(
+    name: str | None, function: Detector | None = None, *, at_once: int = MOST_AT_ONCE
+) -> OpenedDetector:
     """Open the detector that a user names.
 
     Args:
-        name: An ONNX file, or the name of a shipped detector, by default the shipped one; with
-            `function` a name for it, by which it is known again.
+        name: An ONNX file, FILE.py:NAME or a plugin's name of a function, or the name of a shipped
+            detector, by default the shipped one; with `function` a name for it, by which it is
+            known again.
         function: A detector of the user's own, which one thread calls.
+        at_once: Most threads that will call it, if it is an ONNX file.
 
     Raises:
-        PolyplinkError: If the file is not a detector, or the shipped file was changed.
+        PolyplinkError: If there is no such file, function or name, the file is not a detector, or
+            the shipped file was changed.
     """
     if function is not None:
         place = function if hasattr(function, "__qualname__") else type(function)
         # Nothing says whether a function without a name is that of an earlier run.
         shown = name or f"{place.__module__}.{place.__qualname__}"
         return OpenedDetector(function, BoxesOrigin(name or f"function {uuid4().hex}", shown), 1)
+    if name is not None and _is_code(name):
+        return _open_code(name)
     cores = os.cpu_count() or 1
-    at_once = min(cores, MOST_AT_ONCE)
+    at_once = min(cores, at_once)
     threads = 0 if at_once == 1 else cores // at_once  # of a frame; 0: one per core
     model = OnnxDetector(Path(name or DETECTOR), threads=threads)
     record, shipped = model.record, made_with(model.record)
@@ -225,6 +232,41 @@ def open_detector(name: str | None, function: Detector | None) -> OpenedDetector
     return OpenedDetector(model, origin, at_once)
 
 
+def _is_code(name: str) -> bool:
+    """Whether a detector's name is that of a function, in a file or of a plugin."""
+    if ".py:" in name or name.endswith(".py"):
+        return True
+    is_model = is_shipped(Path(name), "detector") or Path(name).is_file()
+    return not is_model and name in FRAME_DETECTORS.installed()
+
+
+def _open_code(text: str) -> OpenedDetector:
+    """Open a detector that is a function in a file, or of a plugin.
+
+    The content of the file is part of its key: an edited function is another detector.
+    """
+    name, find = FRAME_DETECTORS.typed(text)
+    PolyplinkError.unless(
+        not isinstance(find, type),
+        f"{text} is a class",
+        "name a function of an image, or an object that is called with one",
+    )
+
+    def find_boxes(image: Pixels) -> Floats:
+        with FRAME_DETECTORS.running(name):
+            return checked(find(image), image.shape[1::-1])
+
+    file, version = FRAME_DETECTORS.code_of(text)
+    digest = file_key(file)
+    key = content_key("frame detector", name, version, digest)
+    return OpenedDetector(find_boxes, BoxesOrigin(key, name, sha256=digest), 1)
+
+
+def record_of(detector: Detector) -> DetectorRecord:
+    """The record of a detector; that of a function is empty."""
+    return detector.record if isinstance(detector, OnnxDetector) else DetectorRecord()
+
+
 def training_warnings(detector: Detector, procedures: Sequence[str]) -> list[Message]:
     """Warnings about the data that a detector was trained on.
 
@@ -232,13 +274,11 @@ def training_warnings(detector: Detector, procedures: Sequence[str]) -> list[Mes
         detector: The detector; nothing is known of the training of a function.
         procedures: Names of the recordings in which it looks for polyps.
     """
-    if not isinstance(detector, OnnxDetector):
-        return []
-    warnings = []
-    seen = [name for name in procedures if name in detector.record.trained_on]
+    record, warnings = record_of(detector), []
+    seen = [name for name in procedures if name in record.trained_on]
     if seen:
         warnings.append(Message("detector_seen", {"n": len(seen), "first": seen[0]}))
-    sets = detector.record.datasets
+    sets = record.datasets
     if sets and all(dataset.startswith(SIMULATED) for dataset in sets):
         warnings.append(Message("detector_simulated"))
     return warnings

@@ -30,7 +30,7 @@ from polyplink.core.artefacts import ADDED_LATER, content_key, file_key, read_js
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_files import open_session
-from polyplink.core.parts import DETECTORS, LAYOUTS
+from polyplink.core.parts import DETECTORS, FRAME_DETECTORS, LAYOUTS
 from polyplink.data.files.images import Picture, Pixels
 from polyplink.models.shipped import (
     ShippedModel,
@@ -126,7 +126,8 @@ class OnnxDetector:
             path.suffix.lower() not in PICKLED,
             f"{path} is a PyTorch file, but detectors are read as ONNX",
             f"export it where it was trained (`yolo export model={path.name} format=onnx`, or "
-            f"torch.onnx.export) and give --detector {path.stem}.onnx",
+            f"torch.onnx.export) and give --detector {path.stem}.onnx, or name a function that "
+            "calls it, --detector FILE.py:NAME",
         )
         self._session = open_session(path, "a detector", "export the detector again", threads)
         self.path = path
@@ -296,7 +297,8 @@ def check_is_detector(path: Path) -> None:
         "give `run` a data folder that `polyplink import` wrote, or give --detector FILE.onnx",
     )
     if not is_shipped(path, "detector") and not path.is_file():
-        names = [*shipped_names("detector"), *(f"{name}:PRESET" for name in DETECTORS.names())]
+        names = [*shipped_names("detector"), "FILE.py:NAME", *FRAME_DETECTORS.names()]
+        names += [f"{name}:PRESET" for name in DETECTORS.names()]
         raise PolyplinkError(
             f"no detector file {path}", f"check the path, or give {' or '.join(names)}"
         )

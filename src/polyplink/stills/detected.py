@@ -17,8 +17,8 @@ from polyplink.core.text import many
 from polyplink.data.empty import empty_files
 from polyplink.data.files.trees import image_files
 from polyplink.data.tables import read_data
-from polyplink.detect.folder import detect_folder, training_warnings
-from polyplink.detect.onnx import DetectorRecord, OnnxDetector, images_not_learned
+from polyplink.detect.folder import detect_folder, open_detector, record_of, training_warnings
+from polyplink.detect.onnx import DetectorRecord, images_not_learned
 from polyplink.stills.annotated_stills import Still, read_stills
 from polyplink.stills.procedures import StillsConfig, write_procedures
 from polyplink.tracklets.settings import PrepareSettings
@@ -44,7 +44,7 @@ def write_detected(
         stills: Data folder of annotated images.
         out: The output folder, for the data folders fit, fit-boxes, test and test-boxes.
         config: Settings of the procedures; a third of them are for testing.
-        detector: An ONNX file, or a name.
+        detector: A detector as `open_detector` takes it.
         empty: Folder of images without a polyp.
         part: Part of the stills.
         progress: Called for procedures and frames.
@@ -56,8 +56,8 @@ def write_detected(
         PolyplinkError: If there are too few stills, or the detector or an image cannot be read.
     """
     # Rendering takes minutes: a broken detector is refused first.
-    model = OnnxDetector(Path(detector))
-    parts, warnings = _stills_of_parts(stills, empty, part, config.procedures, model.record)
+    find = open_detector(detector).find
+    parts, warnings = _stills_of_parts(stills, empty, part, config.procedures, record_of(find))
     for stills_part in parts:
         seed = 2 * config.seed + (stills_part.name == TEST)
         _write_part(
@@ -72,7 +72,7 @@ def write_detected(
             ),
             progress,
         )
-    return [*map(str, training_warnings(model, ())), *warnings]
+    return [*map(str, training_warnings(find, ())), *warnings]
 
 
 @dataclass(frozen=True)

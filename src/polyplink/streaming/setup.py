@@ -12,6 +12,7 @@ from polyplink.counting.record import rate_messages, shipped_messages, used_mode
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings
+from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import drift_messages
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
@@ -26,14 +27,14 @@ def warm_detector(
 
     Args:
         name: Its file or name, by default the shipped one; with `function` its name.
-        function: A detector of the user's own.
+        function: A detector of the user's own, which sees only frames of the procedure.
         source: The procedure.
 
     Raises:
         PolyplinkError: As for `open_detector`.
     """
     opened = open_detector(name, function)
-    if function is None:  # a slow first call would delay the first frames
+    if isinstance(opened.find, OnnxDetector):  # a slow first call would delay the first frames
         opened.find(np.zeros((source.height, source.width, 3), np.uint8))
     return opened, training_warnings(opened.find, [source.name])
 

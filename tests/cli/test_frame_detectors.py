@@ -1,0 +1,249 @@
+"""Detectors that are functions in a file, named on the command line as FILE.py:NAME."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from polyplink.associate.identities import Calibration
+from polyplink.cli.run import run
+from polyplink.core.artefacts import file_key, to_plain
+from polyplink.data.origin import read_origin
+from polyplink.data.tables import read_data
+from polyplink.detect import first_pass
+from polyplink.detect.folder import open_detector
+from polyplink.encoders.build import load_encoder
+from polyplink.encoders.weights import save_weights
+from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import SampleRun
+
+CODE = """
+import threading
+from pathlib import Path
+import numpy as np
+
+CALLS = []
+FULL = Path(__file__).with_name("full")
+
+def find_polyps(image):
+    \"\"\"The polyp of the sample's frames, which have 48 x 40 pixels.\"\"\"
+    height, width, channels = image.shape
+    assert channels == 3 and image.dtype == np.uint8
+    CALLS.append(threading.get_ident())
+    if len(CALLS) == 25 and FULL.exists():
+        raise ValueError("full")
+    return np.array([[LEFT, 8.0, 16.0, 12.0, 0.9]]) * [*2 * [width / 48, height / 40], 1]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """A file with a detector; `code` writes it."""
+    path = tmp_path / "my_detectors.py"
+    path.write_text(code(10))
+    yield path
+    sys.modules.pop(path.stem, None)
+    sys.path[:] = [folder for folder in sys.path if folder != str(tmp_path)]
+
+
+def code(left: float) -> str:
+    return CODE.replace("LEFT", str(left))
+
+
+def calls() -> list[int]:
+    threads: list[int] = sys.modules["my_detectors"].CALLS
+    return threads
+
+
+def film(sample_run: SampleRun, folder: Path, frames: int) -> Path:
+    images = sorted((sample_run.root / "frames" / "001-005").iterdir(), key=lambda p: int(p.stem))
+    folder.mkdir()
+    for number, image in enumerate(images[:frames]):
+        shutil.copy(image, folder / f"{number}.jpg")
+    return folder
+
+
+def test_run_and_detect_call_a_function_of_a_file_in_one_thread(
+    sample_run: SampleRun, tmp_path: Path, file: Path
+) -> None:
+    frames, named = film(sample_run, tmp_path / "film", 40), ("--detector", f"{file}:find_polyps")
+    result = polyplink("detect", frames, tmp_path / "data", *named, "--json")
+    assert result.exit_code == 0, result.output
+    assert (len(calls()), len(set(calls()))) == (40, 1)
+    boxes = read_data(tmp_path / "data").detections
+    assert boxes["frame"].to_list() == list(range(40))
+    assert boxes.select("x", "y", "w", "h").unique().rows() == [(10, 8, 16, 12)]
+    origin = read_origin(tmp_path / "data")
+    assert origin is not None
+    assert (origin.name, origin.sha256) == ("find_polyps", file_key(file))
+    command = ("run", frames, *named, "--weights", sample_run.weights, "--out", tmp_path / "out")
+    for n_calls in (80, 80):  # the second run uses the boxes of the first
+        counted = polyplink(*command, "--device", "cpu", "--json")
+        assert counted.exit_code == 0, counted.output
+        assert json.loads(counted.stdout)["polyps"] == 1
+        assert len(calls()) == n_calls
+    assert read_origin(tmp_path / "out" / "data") == origin
+
+
+def test_an_edited_file_is_another_detector(
+    sample_run: SampleRun, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_pass, "PIECE", 10)
+    frames, out = film(sample_run, tmp_path / "film", 30), tmp_path / "out"
+    name = f"{file}:find_polyps"
+    command = ("detect", frames, out, "--detector", name)
+    (tmp_path / "full").touch()
+    assert polyplink(*command).exit_code == 3
+    (tmp_path / "full").unlink()
+    stopped = open_detector(name).origin
+    # The first two pieces are those of a detector that no longer exists.
+    file.write_text(code(20))
+    result = polyplink(*command)
+    assert result.exit_code == 0, result.output
+    assert read_data(out).detections["x"].to_list() == [20] * 30
+    edited = read_origin(out)
+    assert edited is not None
+    assert edited.name == stopped.name
+    assert edited.key != stopped.key
+    assert edited == open_detector(name).origin
+    # Of the same size, at once: neither the boxes nor Python's compiled file are of the file.
+    file.write_text(code(30))
+    assert polyplink(*command).exit_code == 0
+    assert read_data(out).detections["x"].to_list() == [30] * 30
+    assert polyplink(*command).exit_code == 0  # finished
+    assert len(calls()) == 30
+
+
+def test_a_stopped_run_continues_with_the_same_file(
+    sample_run: SampleRun, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_pass, "PIECE", 10)
+    frames, out = film(sample_run, tmp_path / "film", 30), tmp_path / "out"
+    command = ("detect", frames, out, "--detector", f"{file}:find_polyps")
+    (tmp_path / "full").touch()
+    fault = polyplink(*command)
+    assert fault.exit_code == 3
+    at_fault = f"ValueError: full; this is a fault of frame detector 'find_polyps' of {file}"
+    assert f"{at_fault}: correct it, the trace is in" in fault.stderr
+    assert polyplink(*command).exit_code == 0
+    assert len(calls()) == 25 + 10  # two pieces are kept
+    assert read_data(out).detections.height == 30
+
+
+def test_an_interval_calibrated_for_a_file_does_not_cover_the_edited_one(
+    sample_run: SampleRun, tmp_path: Path, file: Path
+) -> None:
+    named, weights = ("--detector", f"{file}:find_polyps"), tmp_path / "calibrated.safetensors"
+    key = open_detector(named[1]).origin.key
+    calibration = Calibration(key, "find_polyps", "recordings", procedures=20)
+    loaded = load_encoder(sample_run.weights, torch.device("cpu"))
+    assert loaded.record.operating is not None
+    operating = {**loaded.record.operating, "spread": 2.0, "calibration": to_plain(calibration)}
+    save_weights(weights, loaded.encoder, replace(loaded.record, operating=operating))
+    frames = film(sample_run, tmp_path / "film", 30)
+    command = ("run", frames, *named, "--weights", weights, "--device", "cpu", "--json")
+    kinds = []
+    for left in (10, 12):
+        file.write_text(code(left))
+        result = polyplink(*command, "--out", tmp_path / str(left))
+        assert result.exit_code == 0, result.output
+        kinds.append([message["kind"] for message in json.loads(result.stdout)["messages"]])
+    assert "cover.boxes" not in kinds[0]
+    assert "cover.boxes" in kinds[1]
+
+
+def test_live_calls_a_function_of_a_file_on_frames_of_the_procedure_alone(
+    sample_run: SampleRun, tmp_path: Path, file: Path
+) -> None:
+    frames = film(sample_run, tmp_path / "film", 30)
+    named = ("--detector", f"{file}:find_polyps", "--weights", sample_run.weights)
+    options = ("--no-page", "--speed", "0", "--device", "cpu", "--min-seconds", "0.3")
+    result = polyplink("live", frames, *named, *options, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    finished = json.loads(result.stdout.splitlines()[-1])
+    assert finished["final"]["tracklets"] == 1
+    assert (len(calls()), len(set(calls()))) == (30, 1)
+    origin = read_origin(tmp_path / "out" / "data")
+    assert origin == open_detector(f"{file}:find_polyps").origin
+
+
+def test_a_function_of_a_file_is_measured(sample_run: SampleRun, file: Path) -> None:
+    command = ("evaluate-detector", f"{file}:find_polyps", sample_run.data, "--frames", "9")
+    result = polyplink(*command, "--json")
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert len(calls()) == figures["frames"] == 45
+    assert 0 < figures["ap50"]["value"] <= 1
+    assert figures["score"] == 0.4  # of the tracks
+
+
+WRONG = """
+import numpy as np
+
+class Model:
+    def __init__(self, image=None): ...
+
+class Tensor:
+    def __array__(self, *_, **__):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad")
+
+def nothing(image): ...
+def corners(image): return [[1, 2, 30, 40]]
+def logits(image): return [[1, 2, 30, 40, 7.5]]
+def ragged(image): return [[1, 2, 30, 40, 0.9], [1]]
+def tensor(image): return Tensor()
+def broken(image): return image.boxes
+def no_argument(): return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (":find", "my_detectors.py has no frame detector 'find'; give "),
+        ("", "my_detectors.py:NAME of a frame detector in it"),
+        (":np", "my_detectors.py:np has no __call__; the how-to on adding parts"),
+        (":Model", "my_detectors.py:Model is a class; name a function of an image"),
+        (":nothing", "the detector returned an array of shape () that holds no valid boxes; "),
+        (":corners", "an array of shape (1, 4) that holds no valid boxes; return (k, 5): x, y"),
+        (":logits", "an array of shape (1, 5) that holds no valid boxes"),
+        (":ragged", "the detector returned list, which is not an array (setting an array"),
+        (":tensor", "Tensor, which is not an array (Can't call numpy() on Tensor that requires"),
+    ],
+)
+def test_what_is_not_a_detector_in_a_file_is_refused(
+    sample_run: SampleRun, tmp_path: Path, file: Path, name: str, message: str
+) -> None:
+    file.write_text(WRONG)
+    frames, out = film(sample_run, tmp_path / "film", 1), tmp_path / "data"
+    assert_refused(polyplink("detect", frames, out, "--detector", f"{file}{name}"), message)
+
+
+@pytest.mark.parametrize("name", ["broken", "no_argument"])
+def test_a_fault_in_a_function_is_for_its_user_to_correct(
+    sample_run: SampleRun, tmp_path: Path, file: Path, name: str
+) -> None:
+    file.write_text(WRONG)
+    frames = film(sample_run, tmp_path / "film", 3)
+    command = ("live", frames, "--detector", f"{file}:{name}", "--weights", sample_run.weights)
+    for verb in (
+        ("detect", frames, tmp_path / "data", *command[2:4]),
+        (*command, "--no-page", "--out", tmp_path / "out"),
+    ):
+        fault = polyplink(*verb)
+        assert fault.exit_code == 3
+        assert f"this is a fault of frame detector '{name}'" in fault.stderr
+
+
+def test_a_detector_in_python_may_be_named_by_its_file(
+    sample_run: SampleRun, tmp_path: Path, file: Path
+) -> None:
+    frames = film(sample_run, tmp_path / "film", 30)
+    options = {"weights": sample_run.weights, "out": tmp_path / "out", "device": "cpu"}
+    counted = run(frames, detector=f"{file}:find_polyps", **options)  # type: ignore[arg-type]
+    assert counted.value.polyps == 1
