@@ -178,7 +178,7 @@ PRECISION = _rate("precision", meaning="of linked pairs")
 RECALL = _rate("recall", meaning="of pairs of one polyp")
 COUNT_ERROR = Metric(
     task="counting",
-    meaning="mean difference between the counted and the true number of polyps",
+    meaning="mean absolute difference between the counted and the true number of polyps",
     value=lambda counted: abs(counted.fold["clusters"] - counted.fold["polyps"]),
     ideal=0.0,
 )
