@@ -168,13 +168,17 @@ def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: 
     figures = result.evaluation.encoders["ntssl-demo"].figures
     assert figures["threshold/FR"].value is None
     assert figures["tracking/threshold/HOTA"].value is None
-    assert any(note.startswith("Counting and tracking are undefined") for note in result.notes)
+    assert result.comparison.note.startswith("Counting and tracking are undefined")
     assert not (tmp_path / "out" / "trackeval").exists()
     assert (tmp_path / "out" / "report.html").is_file()
     tasks = ("counting",)
+    earlier = tmp_path / "out" / "clusterers.csv"
+    earlier.touch()
     counting_only = evaluate_weights(
         sample_run.weights, sample_run.data, out=tmp_path / "out", tasks=tasks, **options
     )
+    assert not earlier.exists()  # one clusterer has none to be compared with
+    assert str(counting_only.printed[-2]).endswith(f"differences: {tmp_path / 'out/figures.csv'}")
     uncovered, unmeasured = counting_only.warnings
     assert (counting_only.code, unmeasured) == (1, UNMEASURED)
     assert uncovered.startswith("No 90 % interval is given: the model was calibrated on 4 record")

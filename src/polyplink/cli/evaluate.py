@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Optional files of an evaluation; those of an earlier evaluation are removed.
 SOMETIMES = (
+    "clusterers.csv",
     "procedures.csv",
     "curve.csv",
     "queries.parquet",
@@ -417,9 +418,10 @@ def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
 
     table, out = evaluated.comparison, evaluated.report.parent
     lines = [f"note: {table.note}"] if table.note else []
+    files = [out / name for name in ("figures.csv", "clusterers.csv")]
     lines += [
-        f"all {len(table.metrics)} figures, differences and notes: {out / 'figures.csv'}, "
-        f"{out / 'clusterers.csv'}",
+        f"all {len(table.metrics)} figures and differences: "
+        + ", ".join(str(file) for file in files if file.is_file()),
         f"report: {evaluated.report}",
     ]
     minus_clusterer = evaluated.evaluation.minus_clusterer

@@ -150,12 +150,6 @@ def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparis
     first = evaluation.encoders[evaluation.reference]
     names = [evaluation.reference]
     names += [name for name in evaluation.encoders if name != evaluation.reference]
-    chosen_on = "another part" if settings.chosen_on else "the other procedures"
-    note = (
-        f"Counting and tracking here use settings chosen on {chosen_on} for "
-        f"{Message(f'purpose.{settings.purpose}')}; the counts of each procedure use the setting "
-        "stored in the weights, which was chosen for counting: the numbers of polyps may differ."
-    )
     return Comparison(
         tuple(columns(first)),
         tuple(
@@ -166,7 +160,26 @@ def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparis
         ),
         evaluation.no_different if len(names) > 1 else {},
         headline(first, settings.metrics),
-        note if first.counting or first.tracking else "",
+        _settings_note(first, settings),
+    )
+
+
+def _settings_note(first: EncoderFigures, settings: EvaluationSettings) -> str:
+    """What the settings of counting and tracking were chosen on; "" without these tasks."""
+    rows = [counting.folds for counting in first.counting.values()]
+    rows += [tracking["procedures"] for tracking in first.tracking.values()]
+    if not rows:
+        return ""
+    if not any(rows):
+        return (
+            "Counting and tracking are undefined, because there is no other procedure on which a "
+            "setting could be chosen; choose it on another part (--choose-on)."
+        )
+    chosen_on = "another part" if settings.chosen_on else "the other procedures"
+    return (
+        f"Counting and tracking here use settings chosen on {chosen_on} for "
+        f"{Message(f'purpose.{settings.purpose}')}; the counts of each procedure use the setting "
+        "stored in the weights, which was chosen for counting: the numbers of polyps may differ."
     )
 
 
@@ -190,11 +203,6 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
         )
     if first.no_links:
         lines.append(f"No learned links: {first.no_links}.")
-    if any(not counting.folds for counting in first.counting.values()):
-        lines.append(
-            "Counting and tracking are undefined, because there is no other procedure on which a "
-            "setting could be chosen; choose it on another part (--choose-on)."
-        )
     for name, figures in evaluation.encoders.items():
         lines += _counting_notes(name, figures)
     clinic = next(iter(first.clinic.values()), None)
