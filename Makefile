@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Compiled modules are kept: each of the hundreds of processes of the tests would compile them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye clean
+.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye study-missed clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -89,6 +89,9 @@ study-views: $(READY) ## What views of one still teach an encoder; DATA="STILLS 
 
 study-dye: $(READY) ## Polyps on dyed mucosa; DATA="STILLS --weights FILE --empty FOLDER"
 	$(BIN)/python -m tests.studies.dyed_stills $(DATA)
+
+study-missed: $(READY) ## Polyps that a review reaches and the count misses; DATA="COUNT TRUTH"
+	$(BIN)/python -m tests.studies.missed_polyps $(DATA)
 
 bench: $(READY) ## The hot paths against their rivals; names what fell behind the recorded ratios
 	$(BIN)/polyplink bench --compare

@@ -173,7 +173,7 @@ def test_pictures_boxes_and_similar_views(
     procedure = desk.procedure(1)
     assert procedure["recording"]
     boxes = desk.boxes(1, 2)
-    assert [boxes["width"], boxes["height"], len(boxes["boxes"])] == [48, 40, 32]
+    assert [procedure["width"], procedure["height"], len(boxes["boxes"])] == [48, 40, 32]
     first = boxes["boxes"][0]
     frame = pixels(desk.frame(1, first[0]))
     assert frame.shape == (40, 48, 3)

@@ -477,12 +477,16 @@ def test_the_viewer_cuts_a_view_and_shows_similar_views_of_an_index(
 
 
 def test_a_missed_polyp_is_added_in_the_recording_and_removed(
-    context: BrowserContext, address: str
+    context: BrowserContext, address: str, counted_folder: Path
 ) -> None:
+    place = {"frame": 2, "at_s": 0.08, "box": [4, 4, 9, 9]}
+
     def of_a_video(route: Route) -> None:  # the recordings of the tests are images
-        route.fulfill(json=route.fetch().json() | {"video": True})
+        route.fulfill(json=route.fetch().json() | {"video": True, "places": [place]})
 
     context.route(re.compile(r"/api/procedures/1(/corrections)?$"), of_a_video)
+    picture = Desk(counted_folder).frame(1, 2, 160)
+    context.route("**/places/0.jpg*", lambda route: route.fulfill(body=picture))
     page = open_page(context, address)
     before = count_of(page)
     page.locator("#recording").click()
@@ -507,6 +511,15 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     page.locator("[id^=remove-]").click()
     expect(page.locator("[id^=remove-]")).to_have_count(0)
     assert count_of(page) == before
+    # The same at a place that the page names.
+    page.locator("#place-0").click()
+    expect(page.locator("#viewer .where")).to_contain_text("Picture 3 of")
+    expect(page.locator("#viewer rect.over.maybe")).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.locator("#add-0").click()
+    expect(page.locator("[id^=remove-]")).to_have_count(1)
+    expect(page.locator("#place-0")).to_have_count(0)
+    assert count_of(page) == before + 1
     assert PAGE_ERRORS[page] == []
 
 

@@ -265,7 +265,7 @@ def test_routes_of_the_page_return_data_and_pictures(client: TestClient) -> None
     ).json()
     assert undone["polyps"] == before["polyps"]
     assert client.get("/api/version").json()["version"] > 0
-    assert client.get("/api/procedures/0/tracklets/3/boxes").json()["width"] == 48
+    assert len(client.get("/api/procedures/0/tracklets/3/boxes").json()["boxes"]) == 32
     assert len(client.get("/api/procedures/0/tracklets/3/similar").json()) == 17
     for path in ("tracklets/0/pictures/0.jpg?size=640", "frames/5.jpg"):
         picture = client.get(f"/api/procedures/0/{path}")

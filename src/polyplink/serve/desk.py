@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.vectors import read_embeddings
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.pictures import Mask, Pictures, parse_mask
+from polyplink.serve.possible_misses import Place, possible_misses
 from polyplink.serve.solved import (
     Solved,
     constraints_of,
@@ -53,8 +54,9 @@ from polyplink.serve.solved import (
     split_polyps,
     whole_polyps,
 )
-from polyplink.tracklets.box_runs import box_frames, frame_rates, seconds
+from polyplink.tracklets.box_runs import box_frames, box_rows, frame_rates, seconds
 from polyplink.tracklets.prepare import Prepared, prepare
+from polyplink.tracklets.scenes import read_scenes
 
 if TYPE_CHECKING:
     from polyplink.scale.index import Index
@@ -115,6 +117,7 @@ class Desk:
         self._lock = RLock()
         self._log: tuple[int, list[Correction]] = (-1, [])
         self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of corrections
+        self.possible_misses = cache(self._possible_misses)
 
     def _indexed_by(self, folder: Path) -> "Index":
         from polyplink.scale.index import Index  # noqa: PLC0415 - compiles code, rarely used
@@ -332,6 +335,19 @@ class Desk:
         )
         return Correction(name, "missed", frame=frame, reviewer=reviewer[:80])
 
+    @cached_property
+    def _boxes(self) -> pl.DataFrame:
+        """All boxes, and whether they are `tracked`, see `possible_misses`."""
+        tracked = np.zeros(self.prepared.detections.height, dtype=np.bool_)
+        tracked[box_rows(self.prepared.tracklets)[0]] = True
+        return self.prepared.detections.with_columns(tracked=pl.Series(tracked))
+
+    def _possible_misses(self, index: int) -> list[Place]:
+        """The places of a procedure at which the detector may have missed a polyp."""
+        name = self.names[index]
+        boxes, scenes = self._boxes.filter(procedure_id=name), read_scenes(self.data).get(name)
+        return possible_misses(boxes, self.prepared.settings.tracks, self.rates[name], scenes)
+
     def _warnings(self) -> dict[str, list[str]]:
         """The warnings of the count by language; of polyps that look alike, as corrected."""
         solved = {name: self.solve(index) for index, name in enumerate(self.names)}
@@ -398,6 +414,8 @@ class Desk:
             "duration_s": self._duration(name),
             "fps": row["fps"],
             "n_frames": row["n_frames"],
+            "width": row["width"],
+            "height": row["height"],
             "recording": self.pictures.recorded(name),
             "video": self.pictures.video_of(name) is not None,
             "polyps": polyps,
@@ -416,6 +434,14 @@ class Desk:
             "questions": [
                 shown_question(doubt, solved.counted)
                 for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
+            ],
+            "places": [
+                {
+                    "frame": place.frame,
+                    "at_s": round(place.frame / self.rates[name], 2),
+                    "box": [round(side, 1) for side in place.box],
+                }
+                for place in self.possible_misses(index)
             ],
             "conflicts": [
                 {"correction": correction_id, "with": list(by)}
@@ -519,17 +545,23 @@ class Desk:
         self.solve(index)
         return self.pictures.frame(self.names[index], frame, size)
 
+    def place(self, index: int, k: int, size: int) -> bytes:
+        """The k-th place at which a polyp may have been missed, as JPEG.
+
+        Raises:
+            PolyplinkError: If there is no such place, or its frame cannot be read.
+        """
+        self.solve(index)
+        places = self.possible_misses(index)
+        PolyplinkError.unless(0 <= k < len(places), f"no place {k}", "reload")
+        return self.pictures.around(self.names[index], places[k].image, places[k].box, size)
+
     def boxes(self, index: int, row: int) -> dict[str, Any]:
-        """The boxes of a tracklet, [frame, x, y, w, h], and the frame size, in pixels."""
+        """The boxes of a tracklet, [frame, x, y, w, h], in pixels."""
         tracklet = self._row(index, row)
         table = self.prepared.detections[tracklet["offset"] : tracklet["offset"] + tracklet["n"]]
-        procedure = self.pictures.procedures[self.names[index]]
         rounded = table.select("frame", *(pl.col(side).round(1) for side in "xywh"))
-        return {
-            "width": procedure["width"],
-            "height": procedure["height"],
-            "boxes": [list(box) for box in rounded.rows()],
-        }
+        return {"boxes": [list(box) for box in rounded.rows()]}
 
     def similar(self, index: int, row: int, k: int = SIMILAR) -> list[dict[str, Any]]:
         """The k views of the same procedure that are most similar to a view, then the k of others.

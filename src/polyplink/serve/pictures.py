@@ -7,7 +7,7 @@ some rectangles, or everything outside the endoscope's visible field, can be mad
 import io
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, lru_cache
 from glob import escape
 from pathlib import Path
@@ -148,15 +148,8 @@ class Pictures:
         corners = np.array([[box[side] for side in BOX]])
         crop_suffices = size <= SHARP * 2 and settings.size >= SHARP
         if not (crop_suffices and self.prepared.has_crops(procedure)) and self.recorded(procedure):
-            side = max(box["w"], box["h"]) * AROUND  # a square, to avoid distortion
-            square = np.array([[box["x"] + box["w"] / 2, box["y"] + box["h"] / 2, 0, 0]])
-            square += np.array([[-side / 2, -side / 2, side, side]])
-            region = enlarge(square, 1.0, record["width"], record["height"])[0]
-            left, top, right, bottom = region
-            pixels = self.read(procedure, box["image"])
-            if not isinstance(pixels, str):  # else the crop is shown
-                picture = self._masked(pixels, (0, 0), procedure=procedure)
-                return _jpeg(picture[top:bottom, left:right], size)
+            with suppress(PolyplinkError):  # then the crop is shown
+                return self.around(procedure, box["image"], tuple(corners[0].tolist()), size)
         region = enlarge(corners, settings.crop_factor, record["width"], record["height"])[0]
         try:
             crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
@@ -164,6 +157,30 @@ class Pictures:
             self.missing.add(procedure)
             raise
         return self.stored(crop, region.tolist(), size, procedure)
+
+    def around(self, procedure: str, image: str | None, box: tuple[float, ...], size: int) -> bytes:
+        """The surroundings of a box in the recording as JPEG, at most `size` pixels wide and high.
+
+        Args:
+            procedure: The procedure.
+            image: The frame of the box.
+            box: Left, top, width and height, pixels.
+            size: Largest width and height, pixels.
+
+        Raises:
+            PolyplinkError: If the frame cannot be read.
+        """
+        x, y, w, h = box
+        record = self.procedures[procedure]
+        side = max(w, h) * AROUND  # a square, to avoid distortion
+        square = np.array([[x + w / 2 - side / 2, y + h / 2 - side / 2, side, side]])
+        region = enlarge(square, 1.0, record["width"], record["height"])[0]
+        left, top, right, bottom = region
+        pixels = self.read(procedure, image)
+        if isinstance(pixels, str):
+            raise PolyplinkError(f"{image} cannot be shown ({pixels})", "continue with another")
+        picture = self._masked(pixels, (0, 0), procedure=procedure)
+        return _jpeg(picture[top:bottom, left:right], size)
 
     def stored(
         self, crop: Pixels, region: Sequence[int], size: int, procedure: str | None = None

@@ -84,6 +84,10 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         jpeg = desk.picture(**request.path_params, size=size_of(request))
         return Response(jpeg, media_type="image/jpeg")
 
+    def place(request: Request) -> Response:
+        jpeg = desk.place(**request.path_params, size=size_of(request))
+        return Response(jpeg, media_type="image/jpeg")
+
     def recorded(request: Request) -> Response:
         size = size_of(request) if "size" in request.query_params else None
         return Response(desk.frame(**request.path_params, size=size), media_type="image/jpeg")
@@ -98,6 +102,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         _json_route(f"{row}/boxes", desk.boxes),
         _json_route(f"{row}/similar", desk.similar),
         Route(f"{row}/pictures/{{k:number}}.jpg", picture),
+        Route(f"{procedure_route}/places/{{k:number}}.jpg", place),
         Route(f"{procedure_route}/frames/{{frame:number}}.jpg", recorded),
         Route("/api/hand-off", write_files, methods=["POST"]),
         Route("/api/hand-off/{name:path}", download),

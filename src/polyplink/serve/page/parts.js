@@ -55,8 +55,14 @@ const picture = (index, view, k, size, alt) =>
     loading: "lazy", decoding: "async", draggable: "false",
   });
 
-const frameOf = (index, frame, size) =>
-  `/api/procedures/${index}/frames/${frame}.jpg?size=${size}`;
+/** A small picture of the recording: of a place, or a whole frame. */
+const recorded = (index, path) => {
+  const address = `/api/procedures/${index}/${path}.jpg`;
+  return h("img", {
+    src: `${address}?size=160`, srcset: `${address}?size=640 2x`, alt: "", width: 160, height: 160,
+    loading: "lazy", decoding: "async", draggable: "false",
+  });
+};
 
 const describe = (view) =>
   t("view.open", {
@@ -219,6 +225,7 @@ export function procedurePage(state) {
         h("div", { class: "side" }, questionCard(state))),
     ],
     alarms(state),
+    places(state),
     log(procedure),
     researcher(state),
   ];
@@ -380,6 +387,7 @@ function polyps(state) {
 
 /** A polyp that was missed, and that the reviewer added. */
 function missedPolyp(state, one, place) {
+  const k = state.procedure.places.findIndex(({ frame }) => frame === one.frame);
   return h("article", {
     class: `polyp ${looks(place)}`, "aria-labelledby": `polyp-${place}`, "data-key": `missed-${one.id}`,
   },
@@ -393,10 +401,7 @@ function missedPolyp(state, one, place) {
   h("ul", { class: "strip" }, h("li", {}, h("div", { class: "tile" }, h("button", {
     type: "button", class: "view", "data-do": "open_recording", "data-frame": one.frame,
     id: `missed-${one.id}`, "aria-label": addedPolyp(place, one),
-  }, h("img", {
-    src: frameOf(state.index, one.frame, 160), srcset: `${frameOf(state.index, one.frame, 640)} 2x`,
-    alt: "", width: 160, height: 160, loading: "lazy", decoding: "async", draggable: "false",
-  }))))));
+  }, recorded(state.index, k < 0 ? `frames/${one.frame}` : `places/${k}`))))));
 }
 
 /** Size and histology of a polyp, where the weights have probes. */
@@ -545,6 +550,29 @@ function side(state, view, name, key, rows) {
         type: "button", class: "view", "data-do": "open", "data-row": one.row,
         "aria-label": describe(one),
       }, picture(state.index, one, one.best, 160, "")))))));
+}
+
+/** Places where the detector may have missed a polyp; those that were added are above. */
+function places(state) {
+  const { procedure } = state;
+  const added = new Set(procedure.missed.map((one) => one.frame));
+  const open = procedure.places.map((one, k) => [one, k]).filter(([one]) => !added.has(one.frame));
+  return procedure.recording && open.length > 0 && h("section", {
+    class: "alarms", "aria-labelledby": "places",
+  },
+    h("div", { class: "title" },
+      h("h2", { id: "places" }, t("places"), h("span", { class: "soft" }, ` (${open.length})`)),
+      h("p", { class: "soft hint" }, t("places.hint"))),
+    h("ul", { class: "strip" }, open.map(([one, k]) =>
+      h("li", { "data-key": `place-${k}` }, h("div", { class: "tile" }, h("button", {
+        type: "button", class: "view", "data-do": "open_recording", "data-frame": one.frame,
+        id: `place-${k}`, "aria-label": t("places.open", { time: clock(one.at_s) }),
+      }, recorded(state.index, `places/${k}`))),
+      h("p", { class: "caption" }, h("b", {}, clock(one.at_s))),
+      button("add_missed", t("missed.add"), {
+        "data-frame": one.frame, class: "small", id: `add-${k}`,
+        "aria-label": `${t("missed.add")}: ${clock(one.at_s)}`,
+      })))));
 }
 
 // -- what is selected, messages, folds below

@@ -296,11 +296,11 @@ const actions = {
   },
   open: (element) => viewer.open(rowOf(element)),
   open_recording: (element) => viewer.openRecording(Number(element.dataset.frame)),
-  add_missed: () => {
-    const { frame } = viewer;
+  add_missed: (element) => {
+    const frame = element ? Number(element.dataset.frame) : viewer.frame;
     if (frame === null || state.procedure.missed.some((one) => one.frame === frame)) return;
     viewer.playing = false;
-    correct({ kind: "missed", frame });
+    correct({ kind: "missed", frame }, { focus: viewer.shown ? null : "polyps" });
   },
   open_alike: async (element) => {
     const index = Number(element.dataset.index);
@@ -463,7 +463,7 @@ const keys = {
   p: actions.question_back, 1: () => $("on-left")?.click(), 2: () => $("on-right")?.click(),
   z: actions.undo, y: actions.redo, x: () => actions.not_polyp(), m: actions.merge,
   v: () => actions.move(),
-  a: () => viewer.shown && actions.add_missed(),
+  a: () => viewer.shown && actions.add_missed(null),
   b: () => {
     if (viewer.shown) actions.cut();
     else if (targetRows().length === 1) split(targetRows()[0]);

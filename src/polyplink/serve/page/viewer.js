@@ -54,7 +54,7 @@ export class Viewer {
     this.render();
     if (this.closeUp) return this.go(this.at);
     try {
-      const frames = [...(await this.boxesOf(view)).boxes.keys()];
+      const frames = [...(await this.boxesOf(view)).keys()];
       if (this.row !== row) return;
       const best = view.pictures > 1 ? view.best / (view.pictures - 1) : 0.5;
       this.at = frames[Math.round(best * (frames.length - 1))] - view.first_frame;
@@ -75,26 +75,27 @@ export class Viewer {
     return this.go(frame);
   }
 
-  /** The boxes of a view by frame, and the size of the frames. */
+  /** The boxes of a view by frame. */
   async boxesOf({ id, row }) {
     if (!this.boxes.has(id)) {
-      const { width, height, boxes } = await this.fetchJson(
+      const { boxes } = await this.fetchJson(
         `/api/procedures/${this.state().index}/tracklets/${row}/boxes`);
-      this.boxes.set(id, {
-        width, height, boxes: new Map(boxes.map(([frame, ...box]) => [frame, box])),
-      });
+      this.boxes.set(id, new Map(boxes.map(([frame, ...box]) => [frame, box])));
     }
     return this.boxes.get(id);
   }
 
-  /** The boxes in a frame: of the view, or in a whole recording those of every counted view. */
+  /**
+   * The boxes in a frame, and what they look like: that of the view, or in a whole recording
+   * those of every counted view, and of a place where a polyp may have been missed.
+   */
   async boxesIn(frame) {
-    const views = this.row === null ? this.viewsAt(frame) : [this.view];
-    const boxes = await Promise.all(views.map(async (view) => {
-      const { width, height, boxes: byFrame } = await this.boxesOf(view);
-      return { width, height, box: byFrame.get(frame), polyp: this.row === null ? view.polyp : null };
-    }));
-    return boxes.filter(({ box }) => box);
+    const whole = this.row === null;
+    const views = whole ? this.viewsAt(frame) : [this.view];
+    const boxes = await Promise.all(views.map(async (view) =>
+      [(await this.boxesOf(view)).get(frame), whole ? looks(view.polyp) : ""]));
+    const places = whole ? this.state().procedure.places.filter((one) => one.frame === frame) : [];
+    return [...boxes, ...places.map(({ box }) => [box, "maybe"])].filter(([box]) => box);
   }
 
   fallBack(error) {
@@ -171,11 +172,12 @@ export class Viewer {
   draw(image, boxes) {
     const shown = this.row === null ? t("viewer.recording") : polypOf(this.view);
     image.alt = t("viewer.alt", { polyp: shown, time: clock(this.time(this.at)) });
-    const outline = ({ box: [x, y, width, height], polyp }) => ["under", "over"].map((kind) =>
-      h("rect", { class: polyp === null ? kind : `${kind} ${looks(polyp)}`, x, y, width, height }));
+    const { width, height } = this.state().procedure;
     const frame = h("div", { class: "picture" }, boxes.length > 0 && h(
-      "svg", { viewBox: `0 0 ${boxes[0].width} ${boxes[0].height}`, "aria-hidden": "true" },
-      boxes.map(outline),
+      "svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+      boxes.map(([[left, top, across, down], look]) => ["under", "over"].map((kind) => h("rect", {
+        class: `${kind} ${look}`, x: left, y: top, width: across, height: down,
+      }))),
     ));
     this.stage()?.replaceChildren(frame);
     frame.prepend(image); // last: in the inert document of `h` it would be loaded again

@@ -1,0 +1,79 @@
+"""Places of a recording at which its detector may have missed a polyp.
+
+A box is not counted if its score is too low to begin a track, or if its track is too short. Such
+boxes are linked without these thresholds, and the reviewer is shown the tracks with the largest
+sums of scores.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from polyplink.tracklets.box_runs import BOX, Ints, build_tracklets
+from polyplink.tracklets.settings import PrepareSettings, TrackSettings
+
+MOST = 5  # places of a recording
+NESTED = 0.5  # of the smaller of two boxes: with a larger intersection both show one polyp
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place at which a polyp may have been missed, by its box with the highest score.
+
+    Attributes:
+        frame: Frame of the box.
+        image: Image of the frame; None if it is not known.
+        box: Left, top, width and height of the box, pixels.
+    """
+
+    frame: int
+    image: str | None
+    box: tuple[float, float, float, float]
+
+
+def possible_misses(
+    boxes: pl.DataFrame, tracks: TrackSettings, fps: float, scenes: Ints | None = None
+) -> list[Place]:
+    """The places of a procedure at which a polyp may have been missed, in temporal order.
+
+    Args:
+        boxes: The boxes of the procedure, with a boolean column `tracked`: whether a tracklet,
+            counted or left out, has the box. Boxes of known polyps and boxes without a score are
+            not used.
+        tracks: How the tracklets were made, apart from the thresholds.
+        fps: Frames per second.
+        scenes: The scenes of the procedure, see `build_tracklets`.
+    """
+    # The boxes of no tracklet that do not lie on a box of one.
+    detected = boxes.filter(pl.col("polyp_id").is_null(), pl.col("score").is_not_null())
+    unused = detected.filter(~pl.col("tracked")).drop("tracked").with_row_index("row")
+    pairs = unused.join(detected.filter("tracked").select("frame", *BOX), on="frame")
+
+    def shared(start: str, side: str) -> pl.Expr:
+        """Length that both boxes of a pair share along an axis."""
+        end, other_end = (pl.col(start + end) + pl.col(side + end) for end in ("", "_right"))
+        length = pl.min_horizontal(end, other_end) - pl.max_horizontal(start, f"{start}_right")
+        return length.clip(0)
+
+    intersection = shared("x", "w") * shared("y", "h")
+    smaller = pl.min_horizontal(pl.col("w") * pl.col("h"), pl.col("w_right") * pl.col("h_right"))
+    nested = pairs.filter(intersection > NESTED * smaller)
+    unused = unused.join(nested, on="row", how="anti").drop("row")
+
+    # Their tracks, and of the likeliest ones the best box.
+    settings = PrepareSettings(tracks=replace(tracks, high=0.0, low=0.0))
+    names = unused["procedure_id"].unique().to_list()
+    sorted_boxes, table = build_tracklets(
+        unused,
+        settings,
+        fps=dict.fromkeys(names, fps),
+        scenes={} if scenes is None else dict.fromkeys(names, scenes),
+    )
+    scores = sorted_boxes["score"].to_numpy()
+    runs = [slice(first, first + n) for first, n in table.select("offset", "n").iter_rows()]
+    runs.sort(key=lambda run: -float(scores[run].sum()))
+    best = [run.start + int(np.argmax(scores[run])) for run in runs[:MOST]]
+    columns = ("frame", "image", *BOX)
+    rows = sorted_boxes[best].select(columns).sort("frame").iter_rows()
+    return [Place(frame, image, (x, y, w, h)) for frame, image, x, y, w, h in rows]
