@@ -44,7 +44,7 @@ SIMILAR_VIEW = {
     "start_s": 9.5,
     "end_s": 11.0,
 }
-SIMILAR_VIEW |= {"size_mm": 6.0, "histology": "adenoma", "picture": None, "similarity": 0.93}
+SIMILAR_VIEW |= {"size_mm": 5.4, "histology": "adenoma", "picture": None, "similarity": 0.93}
 PROBLEMS = Path(__file__).with_name("problems.js").read_text()
 LONG_NAME = "Aufzeichnung" * 12
 REVIEWER = '<img src="x" onerror="alert(1)">Rossi'
@@ -460,7 +460,7 @@ def test_the_viewer_cuts_a_view_and_shows_similar_views_of_an_index(
     page.locator("main .strip .view").first.click()
     page.wait_for_selector("#viewer .picture img")
     page.keyboard.press("g")
-    expect(page.locator(".alike li")).to_contain_text("E0-001 · 6 mm · adenoma")
+    expect(page.locator(".alike li")).to_contain_text("E0-001 · 5.4 mm · adenoma")
     page.keyboard.press("Home")
     expect(page.locator("#viewer-cut")).to_be_disabled()
     for _ in range(9):

@@ -381,6 +381,6 @@ export class Viewer {
         h("li", { "data-key": `indexed-${one.tracklet}` }, h("span", { class: "view", title: one.tracklet },
           h("img", { src: one.picture ?? "data:,", width: 160, height: 160, alt: "" }),
           h("span", {}, h("b", {}, clock(one.start_s)), " ", h("span", { class: "soft" },
-            [one.id, one.size_mm && `${number(one.size_mm)} mm`, one.histology].filter(Boolean).join(" · ")))))))]);
+            [one.id, one.size_mm && `${number(one.size_mm, 1)} mm`, one.histology].filter(Boolean).join(" · ")))))))]);
   }
 }
