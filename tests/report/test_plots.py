@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -56,6 +57,9 @@ def test_methods_are_dots_on_their_intervals() -> None:
     first = [{"mAP": Figure(0.45)}, {"mAP": Figure(0.55)}]
     runs: dict[str, list[dict[str, Figure]]] = {"first": first, "second": [{}]}
     assert np.asarray(plot_methods(table, runs)[0].lines[1].get_xdata()).tolist() == [0.45, 0.55]
+    methods = [replace(method, name=f"$$ {method.name} $$") for method in table.methods]
+    odd_names = plot_methods(replace(table, methods=tuple(methods)))[0].figure
+    assert ">$$ first $$<" in inline_svg(odd_names, "Methods")
 
 
 def test_curves_have_hover_texts_gaps_and_the_best_epoch() -> None:

@@ -139,6 +139,9 @@ def test_headline_columns_are_selected_by_name() -> None:
     assert r" & FPR \\" in text
     assert r"second & 0.050 \\" in text
     assert r"\textbf{0.700 (0.600 to 0.800)}" in comparison_latex(comparison())
+    method = replace(comparison().methods[0], name="[a]_*")
+    named = comparison_latex(replace(comparison(), methods=(method,)))
+    assert "\n{[}a]\\_{*} & " in named  # LaTeX would read [a] as an option of the line before
     with pytest.raises(PolyplinkError, match="no figure 'mpa'; --columns takes mAP, FPR"):
         comparison().with_headline(["mpa"])
 

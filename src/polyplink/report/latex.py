@@ -16,6 +16,8 @@ _TEX = {
     ">": "$>$",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "[": "{[}",  # at the beginning of a row, an option of the line break before it
+    "*": "{*}",  # and a variant of it
 }
 
 

@@ -44,6 +44,7 @@ STYLE: Any = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "text.color": INK,
+    "text.parse_math": False,  # names of polyps and encoders may have dollar signs
     "grid.color": GRID,
     "grid.linewidth": 0.6,
     "xtick.color": GREY,
