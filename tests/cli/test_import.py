@@ -18,9 +18,10 @@ import pytest
 
 from polyplink import import_data, merge_data
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.messages import Message
 from polyplink.core.parts import FORMATS
 from polyplink.data.files.limits import LIFTED
-from polyplink.data.origin import BoxesOrigin, read_origin
+from polyplink.data.origin import BoxesOrigin, read_origin, read_warnings, write_warnings
 from polyplink.data.sets.real_colon import write_real_colon
 from polyplink.data.tables import TABLES, DataSet, read_data, write_data
 from polyplink.tracklets.scenes import read_scenes, write_scenes
@@ -100,8 +101,15 @@ def test_warnings_of_an_import_are_written(tmp_path: Path) -> None:
     )
     out = tmp_path / "out"
     imported = import_data("csv", tmp_path / "boxes.csv", out, size="64x48", dataset="mine")
-    assert json.loads((out / "warnings.json").read_text()) == imported.warnings
-    assert len(imported.warnings) >= 1
+    lines = [f"While reading the boxes: {warning}." for warning in imported.warnings]
+    assert [one["text"] for one in json.loads((out / "warnings.json").read_text())] == lines
+    assert list(map(str, read_warnings(out))) == lines != []
+    (out / "warnings.json").write_text(json.dumps(imported.warnings))  # of an earlier version
+    assert list(map(str, read_warnings(out))) == lines
+    for broken in ("3", "[7]", '[{"kind": "boxes_read"}]', '[{"kind": 1, "values": {}}]'):
+        (out / "warnings.json").write_text(broken)
+        with pytest.raises(PolyplinkError, match="holds no warnings"):
+            read_warnings(out)
     assert imported.value.procedures.select("dataset", "width").rows() == [("mine", 64)]
     with pytest.raises(PolyplinkError, match="without --strict"):
         import_data("csv", tmp_path / "boxes.csv", out, size="64x48", strict=True)
@@ -262,13 +270,16 @@ def test_merging_keeps_names_and_sources(
     set_folders: tuple[Path, Path, Path],
 ) -> None:
     a, b, out = set_folders
+    of_import = Message("boxes_read", {"line": Message("import.no_area")})
+    write_warnings(b, [of_import])
     outcome = merge_data(out, [a, b])
     data = read_data(out)
     assert data.key == outcome.value.key
     assert data.procedures["source"].to_list() == ["/nowhere"] * 3 + [str(b)]
     assert data.splits["train"] == ["001-001", "a"]
     assert data.detections.height == small_set().detections.height + 1
-    assert outcome.warnings == json.loads((out / "warnings.json").read_text())
+    assert read_warnings(out)[0] == of_import
+    assert outcome.warnings == list(map(str, read_warnings(out)[1:]))
     assert "Colon-Bench is made of REAL-Colon's videos" in outcome.warnings[0]
     result = polyplink("merge", out, a, b)
     assert result.exit_code == 0, result.output  # a second merge replaces the tables

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from polyplink.data.empty import empty_files, read_empty
+from polyplink.data.origin import read_warnings
 from polyplink.data.tables import DataSet, read_data
 from polyplink.learn.detector.frames import read_frames
 from polyplink.serve.desk import Desk
@@ -113,11 +114,14 @@ def test_boxes_with_a_separate_recording_are_counted(
         "1 x unknown column of boxes.csv, not read (colour)",
         "1 x box of no area, left out (boxes.csv, line 4 (10, 10, 0, 10))",
     ]
-    assert json.loads(Path("run/boxes/data/warnings.json").read_text()) == faults
-    assert {f"While reading the boxes: {fault}." for fault in faults} <= {*warnings["en"]}
+    lines = [f"While reading the boxes: {fault}." for fault in faults]
+    assert list(map(str, read_warnings(Path("run/boxes/data")))) == lines
+    assert {*lines} <= {*warnings["en"]}
     assert {*warnings["en"]} <= {*json.loads((count / "count.json").read_text())["warnings"]}
     imported = import_data("csv", source, tmp_path / "out", "--video", video, "--first-frame", "1")
     assert data.detections["frame"].to_list() == imported.detections["frame"].to_list() == [0, 3]
+    recount = polyplink("count", sample_run.weights, tmp_path / "out", "--device", "cpu")
+    assert all(f"warning: {line}" in recount.stderr for line in lines)
     frames_of_boxes = [
         (tmp_path / "deep" / "boxes" / image).resolve() for image in data.detections["image"]
     ]

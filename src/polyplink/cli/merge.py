@@ -41,9 +41,11 @@ def merge_data(
     """
     import polars as pl
 
+    from polyplink.core.messages import Message
     from polyplink.data.empty import read_empty, write_empty
     from polyplink.data.importing import new_data_folder
     from polyplink.data.merged import merge, overlaps
+    from polyplink.data.origin import read_warnings
     from polyplink.data.tables import read_data
     from polyplink.data.vocabulary import find_maps
     from polyplink.tracklets.scenes import read_scenes, write_scenes
@@ -71,7 +73,9 @@ def merge_data(
     scenes = {name: scene for folder in folders for name, scene in read_scenes(folder).items()}
 
     warnings = overlaps(merged)
-    with new_data_folder(out, merged, warnings, record) as folder:
+    messages = [message for folder in folders for message in read_warnings(folder)]
+    messages += map(Message.of, warnings)
+    with new_data_folder(out, merged, messages, record) as folder:
         empty = [read_empty(source, dataset.part(None)) for source, dataset in sets]
         write_empty(folder, pl.concat(empty))
         write_scenes(folder, scenes)

@@ -27,7 +27,6 @@ from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
 
 if TYPE_CHECKING:
-    from polyplink.core.messages import Message
     from polyplink.pipeline.count_data import Counted
 
 FORMS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by the ending of their file
@@ -131,14 +130,13 @@ def run(
         protect_other_counts(out, source, RUN_PARTS, replace=replace)
         # The boxes: imported, from a data folder, or from a detector.
         data = out / "data"
-        warnings: list[str | Message] = []
         if boxes is not None:
             stated: dict[str, Any] = {"identity": "none"}  # polyps are counted, not taken over
             if first_frame is not None:
                 stated["first_frame"] = first_frame
             if recording is not None:
                 stated["video"] = Path(recording)
-            warnings += _import(boxes, source, data, detector, stated, fps, workers, progress)
+            _import(boxes, source, data, detector, stated, fps, workers, progress)
         elif detector is None and function is None and is_data_folder(source):
             PolyplinkError.unless(
                 fps is None,
@@ -147,7 +145,7 @@ def run(
             )
             data = source
         else:
-            warnings += detect_folder(
+            detect_folder(
                 source,
                 data,
                 read_record(weights_path(weights)).prepare,
@@ -158,7 +156,7 @@ def run(
                 tracklets=tracklets,
                 progress=progress,
                 begin=partial(record.write, out),
-            )[1]
+            )
         record.write(out)
         return count_and_track(
             weights,
@@ -170,7 +168,6 @@ def run(
             device=device,
             workers=workers,
             tracklets=tracklets,
-            warnings=warnings,
             language=language,
             progress=progress,
         )
@@ -185,13 +182,12 @@ def _import(
     fps: float | None,
     workers: int,
     progress: Progress,
-) -> "list[Message]":
-    """Import boxes with options of their format; returns warnings."""
-    from polyplink.core.messages import Message
+) -> None:
+    """Import boxes with options of their format."""
     from polyplink.data.importing import import_folder
 
     try:
-        messages = import_folder(
+        import_folder(
             boxes,
             source,
             data,
@@ -200,12 +196,11 @@ def _import(
             workers=workers,
             options=stated,
             progress=partial(progress, "procedures"),
-        )[1]
+        )
     except ImportOptionError as error:
         hint = error.hint.replace("--video", "--recording")
         line = f"`polyplink import {boxes} {source} DATA`, and then `polyplink run DATA`"
         raise PolyplinkError(error.what, f"{hint}; with options that `run` lacks: {line}") from None
-    return [Message("boxes_read", {"line": line}) for line in messages]
 
 
 def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import polars as pl
 
-from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import FORMATS
@@ -19,7 +19,7 @@ from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.files.folders import is_video, without_garbage_collection
 from polyplink.data.files.limits import limits_lifted
-from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin
+from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin, write_warnings
 from polyplink.data.returned import write_places
 from polyplink.data.tables import DataSet, Imported, change_data, is_data_folder, write_data
 from polyplink.data.vocabulary import find_maps
@@ -104,25 +104,27 @@ def import_folder(
     if fps is not None:
         procedures = data.procedures.with_columns(fps=pl.lit(fps, pl.Float32))
         data = DataSet.of(data.detections, procedures, data.polyps, data.splits, adenoma=maps)
-    with new_data_folder(out, data, imported.lines, record) as folder:
+    messages = [Message.of(warning) for warning in imported.warnings]
+    warnings = [Message("boxes_read", {"line": message}) for message in messages]
+    with new_data_folder(out, data, warnings, record) as folder:
         write_places(folder, data_format, replace(imported, data=data), source)
         if detector is not None:
             write_origin(folder, BoxesOrigin(detector, detector))
         elif imported.empty is not None:
             write_empty(folder, imported.empty)
-    return data, [Message.of(warning) for warning in imported.warnings]
+    return data, messages
 
 
 @contextmanager
 def new_data_folder(
-    out: Path, data: DataSet, warnings: Sequence[str], record: RunRecord
+    out: Path, data: DataSet, warnings: Sequence[Message], record: RunRecord
 ) -> Iterator[Path]:
     """Write a data folder, its warnings (warnings.json) and record (run.json) as one change.
 
     Args:
         out: The folder.
         data: The data set.
-        warnings: Warnings about the tables, in English.
+        warnings: Warnings about the boxes.
         record: Record of the command.
 
     Yields:
@@ -131,7 +133,7 @@ def new_data_folder(
     with change_data(out, ORIGIN_FILE) as new:
         with record.stage("write"):
             write_data(new, data)
-            write_json(new / "warnings.json", warnings)
+            write_warnings(new, warnings)
             yield new
         record.write(new)
 

@@ -1,7 +1,8 @@
-"""The detector behind the boxes of a data folder: `detector.json` next to the tables.
+"""The detector behind the boxes of a data folder, and warnings of their import or detection.
 
-Annotated boxes have no such file. A calibration on boxes of one source does not hold for another,
-so a count must know the source of its boxes.
+Annotated boxes have no `detector.json`. A calibration on boxes of one source does not hold for
+another, so a count must know the source of its boxes. `warnings.json` has the warnings of the
+import or detection, which every count of the folder carries.
 """
 
 from collections.abc import Sequence
@@ -12,9 +13,10 @@ from typing import Literal
 import polars as pl
 from pydantic import ValidationError
 
-from polyplink.core.artefacts import ADDED_LATER, from_plain, read_json, write_json
+from polyplink.core.artefacts import ADDED_LATER, from_plain, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.tables import DataSet
+from polyplink.core.messages import Message
+from polyplink.data.tables import WARNINGS_FILE, DataSet
 from polyplink.data.vocabulary import SIMULATED, STILLS
 
 FILE = "detector.json"
@@ -142,4 +144,33 @@ def read_origin(folder: Path) -> BoxesOrigin | None:
         raise PolyplinkError(
             f"{path} was not written by polyplink ({first_line(error)})",
             "run `polyplink detect` again",
+        ) from None
+
+
+def write_warnings(folder: Path, warnings: Sequence[Message]) -> None:
+    """Write the warnings of the import or detection of a data folder, with their English text."""
+    write_json(folder / WARNINGS_FILE, [{"text": str(line)} | to_plain(line) for line in warnings])
+
+
+def read_warnings(folder: Path) -> list[Message]:
+    """The warnings of the import or detection of a data folder.
+
+    Earlier versions wrote the lines of an import in English, which are shown verbatim.
+
+    Raises:
+        PolyplinkError: If the file is broken.
+    """
+    path = folder / WARNINGS_FILE
+    if not path.is_file():
+        return []
+    try:
+        return [
+            Message("boxes_read", {"line": line})
+            if isinstance(line, str)
+            else from_plain(Message, {name: line[name] for name in ("kind", "values")})
+            for line in read_json(path)
+        ]
+    except (KeyError, TypeError, ValidationError):
+        raise PolyplinkError(
+            f"{path} holds no warnings of an import or detection", "import or detect again"
         ) from None

@@ -480,6 +480,7 @@ TABLES = ("detections", "procedures", "polyps")
 _MAP = "histology-map.json"
 SOURCE_FILES = ("source-files.parquet", "source-boxes.parquet")  # see `polyplink.data.returned`
 EMPTY_FILE = "empty.parquet"  # see `polyplink.data.empty`
+WARNINGS_FILE = "warnings.json"  # what was left out or is unusual in the boxes
 _IMPORT = "polyplink"  # metadata entry with a key that the three tables of an import share
 
 
@@ -538,7 +539,7 @@ def change_data(folder: Path, *further: str) -> AbstractContextManager[Path]:
     Files that are not written into it are removed from the data folder, and so are `further` ones.
     """
     return change_folder(
-        folder, (_MAP, "scenes.parquet", "warnings.json", EMPTY_FILE, *SOURCE_FILES, *further)
+        folder, (_MAP, "scenes.parquet", WARNINGS_FILE, EMPTY_FILE, *SOURCE_FILES, *further)
     )
 
 

@@ -16,7 +16,7 @@ from polyplink.core.messages import Message
 from polyplink.core.parts import DETECTORS, FRAME_DETECTORS
 from polyplink.core.results import Progress, silent
 from polyplink.data.files.images import Pixels
-from polyplink.data.origin import BoxesOrigin, write_origin
+from polyplink.data.origin import BoxesOrigin, write_origin, write_warnings
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.detect.first_pass import RECORDINGS, Detector, Floats, checked, detect
@@ -121,6 +121,7 @@ def detect_folder(
         looked = int(data.procedures["n_frames"].sum()) - sum(lost.values())
         values = {"n": data.procedures.height, "frames": looked}
         warnings.append(Message("detector_nothing", values))
+    write_warnings(out, warnings)
     record.write(out)
     return data, warnings
 

@@ -27,7 +27,7 @@ from polyplink.counting.corrections import LOG, read_corrections, review_message
 from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
 from polyplink.counting.record import ASSIGNMENT, VIEWS, record_count, views_table
 from polyplink.counting.result import Count
-from polyplink.data.origin import read_origin
+from polyplink.data.origin import read_origin, read_warnings
 from polyplink.data.returned import return_boxes
 from polyplink.data.tables import DataSet, csv_text, write_table
 from polyplink.encoders.encode import encode
@@ -219,7 +219,7 @@ def count_data(
         device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Number of threads.
         tracklets: Options of tracklets, see `with_options`.
-        warnings: Warnings of earlier stages, for count.json and the report.
+        warnings: Warnings beside those of the data folder, for count.json and the report.
         language: Language of the report.
         progress: Called for crops and tracklets.
 
@@ -253,6 +253,7 @@ def count_data(
 
     # The count, and its report.
     boxes = linked_boxes(prepared, linked.linked)
+    warnings = (*read_warnings(data), *warnings)
     count, notes = record_count(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )
