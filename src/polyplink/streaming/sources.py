@@ -41,7 +41,7 @@ AHEAD = 8  # most frames that wait
 LONGEST_LINE = 16 << 20  # characters
 LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
 PATIENCE = 10.0  # seconds to wait for a stream to open, and at least for its next packet
-CHECKED = 100  # frames of a program after which their rate is compared with the stated one
+CHECKED = 100  # first frames of a program: their rate is compared with the stated one
 LONGEST_GAP = 86_400.0  # seconds between frames of a program; a longer step is a reset clock
 RESTART = 1.0  # seconds: if a stream's clock goes back further, it counts as restarted
 # Formats of FFmpeg for capture devices: "v4l2:/dev/video0", "dshow:video=NAME".
@@ -168,13 +168,15 @@ def frames_from(
             now = float(timed[0])
             elapsed += 0.0 if last is None else max(now - last, 0.0)
             last = now
-            if count == CHECKED:
-                PolyplinkError.unless(
-                    count / fps / 1.5 < elapsed < count / fps * 100,
-                    f"the times of {name} say that {count} frames took {elapsed:g} s, and fps is "
-                    f"{fps:g}",
-                    "give times in seconds, and at least as many frames per second as arrive",
-                )
+            usual = CHECKED / fps  # seconds of the first frames
+            too_short = count == CHECKED and elapsed <= usual / 1.5
+            too_long = count <= CHECKED and elapsed >= usual * 100
+            PolyplinkError.unless(
+                not (too_short or too_long),
+                f"the times of {name} say that {many(count, 'frame')} took {elapsed:g} s, and fps "
+                f"is {fps:g}",
+                "give times in seconds, and at least as many frames per second as arrive",
+            )
             yield now, pixels, boxes_in
 
     def jumped(seconds: float) -> None:
