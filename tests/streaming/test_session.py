@@ -1,8 +1,12 @@
 """Frames of a running procedure: dropped evenly, detected in threads, counted in order."""
 
+import os
 import re
+import signal
 import time
 from collections.abc import Iterator
+from itertools import count
+from threading import current_thread
 from types import SimpleNamespace
 from typing import cast
 
@@ -216,6 +220,36 @@ def test_a_stream_that_breaks_off_is_reported_in_the_language_of_the_page(
         f"Die Quelle ist zu Ende: Die Verbindung zu rtsp://tower/1 brach ab ({why}). "
         "Bitte das Kabel prüfen."
     ]
+
+
+@pytest.mark.parametrize("ending", ["detector", "callback", "signal", "frame"])
+def test_a_generator_of_a_program_is_closed_when_the_count_ends_early(ending: str) -> None:
+    closed: list[str] = []
+
+    def card() -> Iterator[TimedFrame]:
+        try:
+            for number in count():
+                side = SIDE if number < 30 or ending != "frame" else 2 * SIDE
+                yield number / 25, np.zeros((side, side, 3), np.uint8)
+        finally:
+            closed.append(current_thread().name)
+
+    def find(image: np.ndarray) -> np.ndarray:
+        calls.append(0)
+        if ending == "signal" and len(calls) == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        if ending == "callback" and len(calls) == 20:
+            errors.append(ValueError("no display"))
+        return POLYP if ending != "detector" or len(calls) < 20 else np.zeros((1, 3))
+
+    calls: list[int] = []
+    errors: list[Exception] = []
+    frames = frames_from(card(), name="a", fps=25, width=SIDE, height=SIDE, wait=True)
+    recorder = cast("LiveCount", Recorder())
+    opened = OpenedDetector(find, BoxesOrigin("function", "a function"), at_once=1)
+    assert follow(frames, opened, recorder, errors=errors)
+    assert closed == ["frames"]  # by the thread that took the frames
+    assert bool(errors) == (ending != "signal")
 
 
 @pytest.mark.parametrize("broken", ["source", "detector"])

@@ -15,7 +15,8 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Condition, Event, Thread
@@ -40,6 +41,7 @@ Arrival = tuple[float | None, Any, Floats | None]  # time, a decoder's frame or 
 AHEAD = 8  # most frames that wait
 LONGEST_LINE = 16 << 20  # characters
 LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
+CLOSING = 1.0  # seconds that the end of a count waits for its source to be closed
 PATIENCE = 10.0  # seconds to wait for a stream to open, and at least for its next packet
 CHECKED = 100  # first frames of a program: their rate is compared with the stated one
 LONGEST_GAP = 86_400.0  # seconds between frames of a program; a longer step is a reset clock
@@ -118,6 +120,7 @@ def frames_from(
     """Frames of a program's own, such as those of a capture card, as a source for `live`.
 
     A thread takes the frames; it waits whenever there is none. The procedure is over when they end.
+    If the count ends earlier, this thread closes a generator, so that its `finally` blocks run.
 
     Args:
         frames: For each frame its time in seconds from any moment, its pixels (height, width, 3) in
@@ -151,33 +154,34 @@ def frames_from(
     def arrivals() -> Iterator[Arrival]:
         last: float | None = None
         elapsed = 0.0  # seconds, without steps back in time
-        for count, timed in enumerate(frames):
-            at = f"frame {count} of {name}"
-            PolyplinkError.unless(
-                isinstance(timed, Sequence) and len(timed) == 2 + boxes,
-                f"{at} is not a tuple of {2 + boxes} values",
-                f"give its time, its pixels{' and its boxes' if boxes else ''}",
-            )
-            pixels = np.array(timed[1])  # a copy: capture cards use their memory again
-            PolyplinkError.unless(
-                pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3,
-                f"{at} is {pixels.dtype} {pixels.shape}",
-                "give uint8 (height, width, 3), RGB",
-            )
-            boxes_in = checked(np.asarray(timed[-1]), (width, height)) if boxes else None
-            now = float(timed[0])
-            elapsed += 0.0 if last is None else max(now - last, 0.0)
-            last = now
-            usual = CHECKED / fps  # seconds of the first frames
-            too_short = count == CHECKED and elapsed <= usual / 1.5
-            too_long = count <= CHECKED and elapsed >= usual * 100
-            PolyplinkError.unless(
-                not (too_short or too_long),
-                f"the times of {name} say that {many(count, 'frame')} took {elapsed:g} s, and fps "
-                f"is {fps:g}",
-                "give times in seconds, and at least as many frames per second as arrive",
-            )
-            yield now, pixels, boxes_in
+        with _closed(frames):
+            for count, timed in enumerate(frames):
+                at = f"frame {count} of {name}"
+                PolyplinkError.unless(
+                    isinstance(timed, Sequence) and len(timed) == 2 + boxes,
+                    f"{at} is not a tuple of {2 + boxes} values",
+                    f"give its time, its pixels{' and its boxes' if boxes else ''}",
+                )
+                pixels = np.array(timed[1])  # a copy: capture cards use their memory again
+                PolyplinkError.unless(
+                    pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3,
+                    f"{at} is {pixels.dtype} {pixels.shape}",
+                    "give uint8 (height, width, 3), RGB",
+                )
+                boxes_in = checked(np.asarray(timed[-1]), (width, height)) if boxes else None
+                now = float(timed[0])
+                elapsed += 0.0 if last is None else max(now - last, 0.0)
+                last = now
+                usual = CHECKED / fps  # seconds of the first frames
+                too_short = count == CHECKED and elapsed <= usual / 1.5
+                too_long = count <= CHECKED and elapsed >= usual * 100
+                PolyplinkError.unless(
+                    not (too_short or too_long),
+                    f"the times of {name} say that {many(count, 'frame')} took {elapsed:g} s, and "
+                    f"fps is {fps:g}",
+                    "give times in seconds, and at least as many frames per second as arrive",
+                )
+                yield now, pixels, boxes_in
 
     def jumped(seconds: float) -> None:
         warnings.append(_jump(name, seconds))
@@ -312,6 +316,16 @@ def _jump(name: str, seconds: float) -> Message:
     return Message("live.numbered_on", {"name": name, "seconds": round(seconds, 1)})
 
 
+@contextmanager
+def _closed(frames: object) -> Iterator[None]:
+    """Close a generator in the end; other iterables belong to the program that made them."""
+    try:
+        yield
+    finally:
+        if isinstance(frames, Generator):
+            frames.close()
+
+
 def _numbered(
     arrivals: Iterable[Arrival | None], rate: float, longest: float, jumped: Callable[[float], None]
 ) -> Iterator[LiveFrame]:
@@ -325,24 +339,25 @@ def _numbered(
     """
     first = last = None
     number = -1
-    for arrival in arrivals:
-        if arrival is None:
-            if last is not None:  # a stream may begin amid frames that depend on each other
-                number += 1
-                yield LiveFrame(number)
-            continue
-        stamp, picture, boxes = arrival
-        now = time.monotonic() if stamp is None else stamp
-        first = now if first is None else first
-        if last is not None and not -RESTART <= now - last <= longest:
-            jumped(now - last)
-            first += now - last - 1 / rate
-            last = now - 1 / rate
-        place = round((now - first) * rate)
-        # Jitter may round two frames to one number; going back in time stays visible.
-        number = max(place, number + 1) if last is None or now > last else place
-        last = now
-        yield LiveFrame(number, Picture(picture), boxes)
+    with _closed(arrivals):
+        for arrival in arrivals:
+            if arrival is None:
+                if last is not None:  # a stream may begin amid frames that depend on each other
+                    number += 1
+                    yield LiveFrame(number)
+                continue
+            stamp, picture, boxes = arrival
+            now = time.monotonic() if stamp is None else stamp
+            first = now if first is None else first
+            if last is not None and not -RESTART <= now - last <= longest:
+                jumped(now - last)
+                first += now - last - 1 / rate
+                last = now - 1 / rate
+            place = round((now - first) * rate)
+            # Jitter may round two frames to one number; going back in time stays visible.
+            number = max(place, number + 1) if last is None or now > last else place
+            last = now
+            yield LiveFrame(number, Picture(picture), boxes)
 
 
 def boxes_from(
@@ -563,20 +578,22 @@ class Feed:
         self._ended = False
         self._changed = Condition()
         self._stopped = Event()
-        Thread(target=self._read, daemon=True, name="frames").start()
+        self._thread = Thread(target=self._read, daemon=True, name="frames")
+        self._thread.start()
 
     def _read(self) -> None:
         begun, first = time.monotonic(), None
         try:
-            for frame in self._source.frames:
-                first = frame.number if first is None else first
-                if self._source.kind == "recording" and self._speed:
-                    due = begun + (frame.number - first) / self._source.fps / self._speed
-                    self._stopped.wait(max(due - time.monotonic(), 0.0))
-                if self._stopped.is_set():
-                    break
-                self._check_size(frame)
-                self._put(frame)
+            with _closed(self._source.frames):
+                for frame in self._source.frames:
+                    first = frame.number if first is None else first
+                    if self._source.kind == "recording" and self._speed:
+                        due = begun + (frame.number - first) / self._source.fps / self._speed
+                        self._stopped.wait(max(due - time.monotonic(), 0.0))
+                    self._check_size(frame)
+                    self._put(frame)
+                    if self._stopped.is_set():
+                        break
         except Exception as error:
             self.error = error
         with self._changed:
@@ -624,7 +641,8 @@ class Feed:
         return None
 
     def stop(self) -> None:
-        """Stop reading."""
+        """Stop reading, and close the source; later if it does not give its next frame soon."""
         self._stopped.set()
         with self._changed:
             self._changed.notify_all()
+        self._thread.join(CLOSING)
