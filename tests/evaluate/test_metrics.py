@@ -10,7 +10,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import METRICS
 from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.intervals import Figure
-from polyplink.evaluate.metric import TASKS, Metric
+from polyplink.evaluate.metric import TASKS, Metric, values_of
 from polyplink.evaluate.samples import Samples
 from polyplink.testing import check_metric
 from tests.evaluate.random_tracklets import boxes_of, random_samples
@@ -124,6 +124,12 @@ def test_no_two_metrics_of_a_task_have_one_key() -> None:
 def test_a_metric_of_an_unknown_task_is_refused() -> None:
     with pytest.raises(PolyplinkError, match="no task 'retreival'; did you mean retrieval"):
         Metric(task="retreival", meaning="x")  # type: ignore[arg-type]
+
+
+def test_an_infinite_value_is_undefined() -> None:
+    """JSON has no infinity."""
+    metric = Metric(task="tracking", meaning="x", value=lambda counts: [np.inf, counts, -np.inf])
+    np.testing.assert_equal(values_of("x", metric, 2.0, (3,)), [np.nan, 2.0, np.nan])
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...
         shape: Shape of the values: (n,) for the queries of a retrieval, () for a procedure.
 
     Returns:
-        The values in float64; NaN where a single value is None.
+        The values in float64; NaN where a single value is None or infinite.
 
     Raises:
         PolyplinkError: If the values are no numbers of this shape.
@@ -120,7 +120,7 @@ def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...
     except (TypeError, ValueError):
         array = None
     if array is not None and array.shape == shape:
-        return array
+        return np.where(np.isinf(array), np.nan, array)
     kind = f"an array of shape {array.shape}" if array is not None and array.ndim else repr(values)
     wanted = f"an array of shape {shape}" if shape else "one number"
     raise PolyplinkError(f"metric {name!r} returns {kind}, not {wanted}", "correct its value")
