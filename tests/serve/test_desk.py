@@ -26,7 +26,7 @@ from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import Pictures, parse_mask
 from polyplink.serve.solved import split_polyps
 from tests.conftest import SampleRun
-from tests.data.videos import number_of, write_video
+from tests.data.videos import frame_of, number_of, write_video
 from tests.samples import write_procedures
 from tests.serve.loads import measure, write_counted
 
@@ -304,7 +304,9 @@ def test_missed_polyps_are_added_to_the_count_and_removed(desk: Desk, counted_fo
             desk.correct(0, {"kind": "missed", "frame": frame})
 
 
-def test_any_frame_of_a_video_can_be_shown_also_without_a_box(desk: Desk, tmp_path: Path) -> None:
+def test_any_frame_of_a_recording_can_be_shown_also_without_a_box(
+    desk: Desk, tmp_path: Path
+) -> None:
     pytest.importorskip("av")
     prepared, name = desk.prepared, desk.names[0]
     write_video(tmp_path / f"{name}.mp4", 9)
@@ -317,7 +319,18 @@ def test_any_frame_of_a_video_can_be_shown_also_without_a_box(desk: Desk, tmp_pa
         assert pictures.recorded(name)
         assert pictures.video_of(name) == f"{name}.mp4"
         assert number_of(pixels(pictures.frame(name, 7))) == 7
-    assert desk.pictures.video_of(name) is None  # its frames are images, known by their boxes
+    # A folder with an image for every frame, and one with another number of images.
+    n_frames = desk.procedure(0)["n_frames"]
+    (tmp_path / "images").mkdir()
+    for k in range(n_frames):
+        Image.fromarray(frame_of(k)).save(tmp_path / "images" / f"{k}.png")
+    named = prepared.detections.with_columns(image=pl.format("images/{}.png", "frame"))
+    for boxes in (named, named.filter(frame=5)):
+        pictures = Pictures(replace(prepared, detections=boxes, data=data), tmp_path)
+        assert number_of(pixels(pictures.frame(name, 100))) == 100
+    (tmp_path / "images" / "0.png").unlink()
+    assert not Pictures(replace(prepared, detections=named, data=data), tmp_path).any_frame(name)
+    assert not desk.pictures.any_frame(name)  # its frames are images, known by their boxes
 
 
 def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Path) -> None:

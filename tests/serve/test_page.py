@@ -481,10 +481,10 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
 ) -> None:
     place = {"frame": 2, "at_s": 0.08, "box": [4, 4, 9, 9]}
 
-    def of_a_video(route: Route) -> None:  # the recordings of the tests are images
-        route.fulfill(json=route.fetch().json() | {"video": True, "places": [place]})
+    def whole_recording(route: Route) -> None:  # the tests have images of frames with boxes alone
+        route.fulfill(json=route.fetch().json() | {"any_frame": True, "places": [place]})
 
-    context.route(re.compile(r"/api/procedures/1(/corrections)?$"), of_a_video)
+    context.route(re.compile(r"/api/procedures/1(/corrections)?$"), whole_recording)
     picture = Desk(counted_folder).frame(1, 2, 160)
     context.route("**/places/0.jpg*", lambda route: route.fulfill(body=picture))
     page = open_page(context, address)

@@ -417,7 +417,7 @@ class Desk:
             "width": row["width"],
             "height": row["height"],
             "recording": self.pictures.recorded(name),
-            "video": self.pictures.video_of(name) is not None,
+            "any_frame": self.pictures.any_frame(name),
             "polyps": polyps,
             "low": low,
             "high": high,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, lru_cache
 from glob import escape
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Lock
 
 import numpy as np
@@ -20,7 +20,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, read_archived
-from polyplink.data.files.folders import is_video
+from polyplink.data.files.folders import images_in, is_video
 from polyplink.data.files.images import Pixels, decode_image
 from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
 from polyplink.tracklets.box_runs import BOX
@@ -94,20 +94,41 @@ class Pictures:
         self._videos: dict[Path, Video] = {}
         self._open = ExitStack()
         self._lock = Lock()  # a decoder is used by one thread at a time
+        self.images_of = cache(self._images_of)
         self.view = lru_cache(PICTURES_CACHED)(self._view)
         self.frame = lru_cache(FRAMES_CACHED)(self._frame)
 
     def recorded(self, procedure: str) -> bool:
         """Whether frames of a procedure can be shown."""
-        if self.video_of(procedure) is not None:
+        if self.any_frame(procedure):
             return True
         image = self._first_image(procedure)
         return (
             image is not None and (self._source(procedure) / image.partition(INSIDE)[0]).is_file()
         )
 
+    def any_frame(self, procedure: str) -> bool:
+        """Whether every frame of a procedure can be shown, also one without a box."""
+        return self.video_of(procedure) is not None or bool(self.images_of(procedure))
+
+    def _images_of(self, procedure: str) -> tuple[str, ...]:
+        """The image of every frame, if the recording is a folder of images; else none.
+
+        `detect` takes the k-th image of the folder for frame k. If the images of boxes are of other
+        frames, only these are known.
+        """
+        first = self._first_image(procedure) or ""
+        folder = PurePosixPath(first).parent
+        if INSIDE in first or not (self._source(procedure) / folder).is_dir():
+            return ()
+        images = tuple(str(folder / name) for name in images_in(self._source(procedure) / folder))
+        boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
+        known = boxes.select("frame", "image").unique().iter_rows()
+        is_complete = len(images) == self.procedures[procedure]["n_frames"]
+        return images if is_complete and all(images[k] == image for k, image in known) else ()
+
     def video_of(self, procedure: str) -> str | None:
-        """The name of the video of a procedure, any frame of which can be shown; None without one.
+        """The name of the video of a procedure; None without one.
 
         A video in which nothing was detected is known by the name of its procedure.
         """
@@ -200,6 +221,8 @@ class Pictures:
         image = next(iter(boxes["image"].drop_nulls().head(1)), None)
         if image is None and (video := self.video_of(procedure)) is not None:
             image = frame_name(video, frame)
+        elif image is None and 0 <= frame < len(images := self.images_of(procedure)):
+            image = images[frame]
         pixels = self.read(procedure, image)
         if isinstance(pixels, str):
             raise PolyplinkError(

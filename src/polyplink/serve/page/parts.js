@@ -260,7 +260,7 @@ function hero(state) {
         ? button("reopen", t("done.reopen"), { id: "done" })
         : button("done", t("done.mark"), { id: "done", class: open ? "" : "main" }),
       button("hand_off", t("hand_off"), { id: "hand-off" }),
-      procedure.video && button("open_recording", t("missed.look"),
+      procedure.any_frame && button("open_recording", t("missed.look"),
         { "data-frame": 0, class: "quiet", id: "recording" }),
       button("print", t("print"), { id: "print", class: "quiet" })));
 }
