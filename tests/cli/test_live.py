@@ -403,6 +403,44 @@ def test_a_stalled_or_stopped_source_ends_with_a_report(
     assert (out / "count" / "report.html").is_file()
 
 
+HANGING = """
+import sys
+import time
+
+CALLS = []
+
+def find(image):
+    CALLS.append(0)
+    if len(CALLS) > 30:
+        print("hangs", file=sys.stderr, flush=True)
+        time.sleep(600)
+    return [[10.0, 8.0, 16.0, 12.0, 0.9]]
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_detector_hangs_ends_with_a_report(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    (tmp_path / "hanging.py").write_text(HANGING)
+    command: list[str | Path] = [sys.executable, "-m", "polyplink", "live"]
+    command += [sample_run.root / "frames" / "001-005"]
+    command += ["--detector", f"{tmp_path / 'hanging.py'}:find", "--weights", sample_run.weights]
+    command += ["--out", tmp_path / "out", *NO_PAGE, *SHORT_TRACKS]
+    with subprocess.Popen(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert any(line == "hangs\n" for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        output = process.stdout.read()
+        assert process.wait(60) == 0
+    last = json.loads(output.splitlines()[-1])
+    assert (last["event"], last["frame"], last["final"]["tracklets"]) == ("finished", 29, 1)
+    assert (tmp_path / "out" / "count" / "report.html").is_file()
+
+
 @pytest.mark.slow
 def test_a_killed_count_is_reported_from_its_written_pieces(
     sample_run: SampleRun, tmp_path: Path

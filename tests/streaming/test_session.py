@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from itertools import count
-from threading import current_thread
+from threading import Event, Thread, current_thread
 from types import SimpleNamespace
 from typing import cast
 
@@ -250,6 +250,30 @@ def test_a_generator_of_a_program_is_closed_when_the_count_ends_early(ending: st
     assert follow(frames, opened, recorder, errors=errors)
     assert closed == ["frames"]  # by the thread that took the frames
     assert bool(errors) == (ending != "signal")
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_signal_ends_a_count_while_the_detector_hangs(at_once: int) -> None:
+    release, hangs = Event(), Event()
+
+    def find(image: np.ndarray) -> np.ndarray:
+        if image[0, 0, 0] == 20:
+            hangs.set()
+            release.wait(60)
+        return POLYP
+
+    def interrupt() -> None:
+        hangs.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Thread(target=interrupt).start()
+    recorder = Recorder()
+    opened = OpenedDetector(find, BoxesOrigin("function", "a function"), at_once)
+    try:
+        assert follow(source(pictures(60), "lines"), opened, cast("LiveCount", recorder))
+    finally:
+        release.set()
+    assert [number for number, _ in recorder.taken] == list(range(20))
 
 
 @pytest.mark.parametrize("broken", ["source", "detector"])

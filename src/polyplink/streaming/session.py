@@ -4,11 +4,13 @@ import json
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from types import FrameType
 from typing import Any
 
@@ -20,7 +22,7 @@ from polyplink.core.messages import Message
 from polyplink.detect.first_pass import Floats, look
 from polyplink.detect.folder import OpenedDetector
 from polyplink.streaming.live_count import LIVE, Event, LiveCount, late_messages
-from polyplink.streaming.sources import Feed, LiveFrame, LiveSource
+from polyplink.streaming.sources import CLOSING, Feed, LiveFrame, LiveSource
 
 DetectedFrame = tuple[LiveFrame, Floats]
 
@@ -54,7 +56,7 @@ def follow(
     feed = Feed(source, speed)
     at_once = 1 if detector is None else detector.at_once
     find = partial(_with_boxes, detector=detector)
-    with record_signals() as caught, closing(_in_order(feed, find, at_once)) as frames:
+    with record_signals() as caught, closing(_in_order(feed, find, at_once, caught)) as frames:
         last = time.monotonic()
         try:
             for detected in frames:
@@ -100,28 +102,70 @@ def _ended(error: Exception) -> Message:
 
 
 def _in_order(
-    feed: Feed, find: Callable[[LiveFrame], DetectedFrame], at_once: int
+    feed: Feed,
+    find: Callable[[LiveFrame], DetectedFrame],
+    at_once: int,
+    caught: Sequence[str],
 ) -> Generator[DetectedFrame | None, None, None]:
     """Frames with their boxes, in order; None whenever no frame arrives for `POLL_SECONDS`.
 
-    Boxes of the next frames are detected while the caller counts one.
+    Boxes of the next frames are detected while the caller counts one. A signal in `caught` ends a
+    wait for the detector, which may hang.
     """
     running = True
     waiting = deque[Future[DetectedFrame]]()
-    with ThreadPoolExecutor(at_once, thread_name_prefix="detector") as pool:
+    with _threads(find, at_once) as submit:
         while running or waiting:
             try:
                 while running and len(waiting) <= at_once:
                     frame = feed.next(0 if waiting else POLL_SECONDS)
                     running = frame is not None
                     if frame is not None:
-                        waiting.append(pool.submit(find, frame))
+                        waiting.append(submit(frame))
             except TimeoutError:
                 pass
             if waiting:
+                while not wait([waiting[0]], POLL_SECONDS).done:
+                    if caught:
+                        return
                 yield waiting.popleft().result()
             elif running:
                 yield None
+
+
+@contextmanager
+def _threads(
+    find: Callable[[LiveFrame], DetectedFrame], at_once: int
+) -> Iterator[Callable[[LiveFrame], Future[DetectedFrame]]]:
+    """A function that has `find` called in threads; the program can end while a call hangs."""
+    tasks = SimpleQueue[tuple[Future[DetectedFrame], LiveFrame] | None]()
+    left = False
+
+    def work() -> None:
+        while (task := tasks.get()) is not None and not left:
+            future, frame = task
+            try:
+                future.set_result(find(frame))
+            except BaseException as error:  # raised where the result is taken
+                future.set_exception(error)
+
+    def submit(frame: LiveFrame) -> Future[DetectedFrame]:
+        future = Future[DetectedFrame]()
+        tasks.put((future, frame))
+        return future
+
+    threads = [Thread(target=work, daemon=True, name="detector") for _ in range(at_once)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield submit
+    finally:
+        left = True
+        for _ in threads:
+            tasks.put(None)
+        latest = time.monotonic() + CLOSING
+        for thread in threads:
+            thread.join(max(latest - time.monotonic(), 0.0))
 
 
 def _with_boxes(frame: LiveFrame, detector: OpenedDetector | None) -> DetectedFrame:
