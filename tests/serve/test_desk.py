@@ -304,9 +304,7 @@ def test_missed_polyps_are_added_to_the_count_and_removed(desk: Desk, counted_fo
             desk.correct(0, {"kind": "missed", "frame": frame})
 
 
-def test_any_frame_of_a_recording_can_be_shown_also_without_a_box(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path: Path) -> None:
     pytest.importorskip("av")
     prepared, name = desk.prepared, desk.names[0]
     write_video(tmp_path / f"{name}.mp4", 9)
