@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
@@ -30,6 +31,7 @@ from polyplink.report.contents import Procedure, Report, Tracklet
 from polyplink.report.page import render
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, hand_off
+from tests.report.sample import comparison
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
@@ -394,6 +396,19 @@ def test_dozens_of_polyps_print_on_few_pages(
     else:
         page = open_review(context, address)
     assert 3 <= len(re.findall(rb"/Type /Page\b", page.pdf(format="A4"))) <= 6
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 900})  # A4 between margins of 15 mm
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
+
+
+def test_methods_with_long_names_fit_on_paper(context: BrowserContext, tmp_path: Path) -> None:
+    table = comparison()
+    methods = tuple(replace(method, name=method.name + LONG_NAME) for method in table.methods)
+    path = tmp_path / "report.html"
+    table = replace(table, methods=methods)
+    path.write_text(render(Report("Evaluation", "data", "today", "here", comparison=table)))
+    page = context.new_page()
+    page.goto(path.as_uri())
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 680, "height": 900})  # A4 between margins of 15 mm
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
