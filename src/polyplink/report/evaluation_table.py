@@ -37,21 +37,20 @@ def _exact(first: EncoderFigures) -> list[FigureColumn]:
     """Columns of retrieval and re-identification: honest, without own procedure, as published."""
     retrieval, published_retrieval = _by_style("retrieval")
     reid, published_reid = _by_style("reid")
-    without = {
-        f"{name}{WITHOUT_OWN}": replace(
-            metric, meaning=f"{metric.meaning}; other polyps of the query's procedure left out"
-        )
-        for name, metric in retrieval.items()
-    }
-    groups = {
-        TASKS["retrieval"]: retrieval,
-        TASKS["reid"]: reid,
-        f"{TASKS['retrieval']}, the query's procedure left out": without,
-        "Retrieval and re-identification, as published": published_retrieval | published_reid,
-    }
+    without_own = {f"{name}{WITHOUT_OWN}": metric for name, metric in retrieval.items()}
+    groups = (
+        (TASKS["retrieval"], retrieval, ""),
+        (TASKS["reid"], reid, ""),
+        (
+            f"{TASKS['retrieval']}, the query's procedure left out",
+            without_own,
+            "other polyps of the query's procedure left out",
+        ),
+        ("Retrieval and re-identification, as published", published_retrieval | published_reid, ""),
+    )
     return [
-        _column(name, name, metric, group)
-        for group, metrics in groups.items()
+        _column(name, name, metric, group, note)
+        for group, metrics, note in groups
         for name, metric in metrics.items()
         if name in first.figures
     ]
@@ -67,11 +66,9 @@ def _counting(first: EncoderFigures) -> list[FigureColumn]:
         true = {} if clinic is None else {"PPC": clinic.ppc, "ADR": clinic.adr}
         for name, metric in honest.items():
             if (key := f"{clusterer}/{name}") in first.figures:
-                column = _column(key, name, metric, group)
-                true_value = true.get(name)
-                meaning = f"{metric.meaning}; {_LOO}"
+                column, true_value = _column(key, name, metric, group, _LOO), true.get(name)
                 ideal = metric.ideal if true_value is None else true_value
-                figure_columns.append(replace(column, ideal=ideal, meaning=meaning))
+                figure_columns.append(replace(column, ideal=ideal))
         figure_columns += [
             _column(f"{clusterer}/{name}", metric.heading, metric, f"{group}, as published")
             for name, metric in published.items()
@@ -90,16 +87,14 @@ def _tracking(first: EncoderFigures) -> list[FigureColumn]:
         spreads = first.tracking[clusterer]["spreads"]
         for name, metric in metrics.items():
             if (key := f"tracking/{clusterer}/{name}") in first.figures:
-                column = _column(key, name, metric, group)
-                meaning = f"{metric.meaning}; boxes of all procedures together; {_LOO}"
-                figure_columns.append(replace(column, meaning=meaning))
+                note = f"boxes of all procedures together; {_LOO}"
+                figure_columns.append(_column(key, name, metric, group, note))
         for name, metric in metrics.items():
             if (key := f"tracking/{clusterer}/{name} mean") in first.figures:
-                column = _column(key, name, metric, f"{group}, mean over procedures")
                 sd = spreads[name].sd
-                spread = "undefined" if sd is None else f"{sd:.3f}"
-                meaning = f"{metric.meaning}; standard deviation {spread}"
-                figure_columns.append(replace(column, meaning=meaning))
+                note = f"standard deviation {'undefined' if sd is None else f'{sd:.3f}'}"
+                means = f"{group}, mean over procedures"
+                figure_columns.append(_column(key, name, metric, means, note))
     return figure_columns
 
 
@@ -112,15 +107,11 @@ def _by_style(task: Task) -> tuple[dict[str, Metric], dict[str, Metric]]:
     return honest, published
 
 
-def _column(key: str, name: str, metric: Metric, group: str) -> FigureColumn:
+def _column(key: str, name: str, metric: Metric, group: str, note: str = "") -> FigureColumn:
+    """The column of a metric; a note is appended to its meaning."""
+    meaning = f"{metric.meaning}; {note}" if note else metric.meaning
     return FigureColumn(
-        key,
-        name,
-        group,
-        metric.ideal,
-        metric.meaning,
-        style=metric.style,
-        title=metric.title,
+        key, name, group, metric.ideal, meaning, style=metric.style, title=metric.title
     )
 
 
