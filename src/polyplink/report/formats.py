@@ -62,6 +62,13 @@ def interval(figure: "Figure", digits: int = 3) -> str:
     return f"{number(figure.low, digits)} to {number(figure.high, digits)}"
 
 
+def value_and_sd(figure: "Figure", digits: int = 3) -> str:
+    """A figure with its standard deviation, if it has one, as in "0.532 ± 0.021"."""
+    text = number(figure.value, digits)
+    known = figure.known and figure.sd is not None
+    return f"{text} ± {number(figure.sd, digits)}" if known else text
+
+
 def figure_text(figure: "Figure", digits: int = 3) -> str:
     """A figure with its interval, or with its standard deviation if it has no interval.
 
@@ -72,12 +79,8 @@ def figure_text(figure: "Figure", digits: int = 3) -> str:
         >>> figure_text(Figure(2.4, n=19, sd=1.75), 2)
         '2.40 ± 1.75'
     """
-    text = number(figure.value, digits)
-    if ends := interval(figure, digits):
-        return f"{text} ({ends})"
-    return (
-        f"{text} ± {number(figure.sd, digits)}" if figure.known and figure.sd is not None else text
-    )
+    ends = interval(figure, digits)
+    return f"{number(figure.value, digits)} ({ends})" if ends else value_and_sd(figure, digits)
 
 
 def reason(figure: "Figure") -> str:
@@ -222,6 +225,6 @@ def environment(package: str = "polyplink.report", folder: str = "templates") ->
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (number, percent, signed, interval, reason, clock, code)
+    filters = (number, percent, signed, value_and_sd, interval, reason, clock, code)
     templates.filters |= {function.__name__: function for function in filters}
     return templates

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from polyplink.report.comparison import Comparison
-from polyplink.report.formats import DASH, MINUS, interval, number
+from polyplink.report.formats import DASH, MINUS, interval, value_and_sd
 
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -71,9 +71,7 @@ def comparison_latex(comparison: Comparison) -> str:
         row = [TexCell(method.name)]
         for metric in metrics:
             figure = method.figure(metric)
-            text = number(figure.value)
-            if figure.sd is not None:
-                text += f" ± {number(figure.sd)}"
+            text = value_and_sd(figure)
             if ends := interval(figure):
                 text += f" ({ends})"
             row.append(TexCell(text, method.name in comparison.bold.get(metric.key, ())))

@@ -21,6 +21,7 @@ from polyplink.report.formats import (
     number,
     reason,
     signed,
+    value_and_sd,
 )
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ def comparison_table(comparison: Comparison) -> Table:
             unit = "" if metric.unit == "procedures" else f" {metric.unit}"
             cells = []
             for figure, method in zip(figures, comparison.methods, strict=True):
-                cell = Text(number(figure.value), style="bold" if method.name in bold else "")
-                if figure.sd is not None:
-                    cell.append(f" ± {number(figure.sd)}")
+                cell = Text(value_and_sd(figure), style="bold" if method.name in bold else "")
                 if ends := interval(figure):
                     cell.append(f"\n{ends}", style="not bold dim")
                 cells.append(cell)
