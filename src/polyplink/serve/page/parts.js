@@ -298,9 +298,15 @@ function timeline(state) {
   if (out.length) lanes.push([null, out]);
   const question = shownQuestions(state)[state.question];
   const pair = question ? [question.a, question.b] : [];
-  const first = lanes[0]?.[1][0];
-  const roving = views.some((view) => `bar-${view.row}` === state.rove.timeline)
-    ? state.rove.timeline : first && `bar-${first.row}`;
+  const bars = [
+    ...lanes.flatMap(([, inLane]) => inLane.map((view) => `bar-${view.row}`)),
+    ...procedure.missed.map((one) => `bar-${one.id}`),
+  ];
+  const roving = bars.includes(state.rove.timeline) ? state.rove.timeline : bars[0];
+  const lane = (key, place, inside) => h("div", { class: "lane", "data-key": `lane-${key}` },
+    chip(place),
+    h("div", { class: "track" },
+      ticks.map((s) => h("i", { "data-left": (100 * s) / length })), inside));
   const parts = [spoken(), procedure.id, length, lanes, pair, procedure.missed];
   return reused("section", "timeline", parts, () => h("section", {
     class: "timeline", "aria-labelledby": "timeline",
@@ -311,38 +317,28 @@ function timeline(state) {
     h("div", { class: "lanes", "data-rove": "timeline" },
       h("div", { class: "axis", "aria-hidden": "true" }, ticks.map((s) =>
         h("span", { "data-left": (100 * s) / length }, clock(s)))),
-      lanes.map(([place, bars]) =>
-        h("div", { class: "lane", "data-key": `lane-${place}` },
-          chip(place),
-          h("div", { class: "track" },
-            ticks.map((s) => h("i", { "data-left": (100 * s) / length })),
-            bars.map((view) => h("button", {
-              type: "button", "data-do": "open", "data-row": view.row, id: `bar-${view.row}`,
-              class: `bar ${place === null ? "none" : looks(place)}`
-                + (pair.includes(view.row) ? " asked" : ""),
-              "data-left": (100 * view.start_s) / length,
-              "data-width": (100 * (view.end_s - view.start_s)) / length,
-              tabindex: roving === `bar-${view.row}` ? 0 : -1,
-              title: `${clock(view.start_s)} – ${clock(view.end_s)}`,
-              "aria-label": [
-                t("timeline.bar", {
-                  polyp: polypOf(view), start: clock(view.start_s), end: clock(view.end_s),
-                }),
-                pair.includes(view.row) && t("view.asked"),
-              ].filter(Boolean).join(", "),
-            }))))),
-      procedure.missed.map((one, k) => {
-        const place = procedure.groups.length + k;
-        return h("div", { class: "lane", "data-key": `lane-${one.id}` }, chip(place),
-          h("div", { class: "track" },
-            ticks.map((s) => h("i", { "data-left": (100 * s) / length })),
-            h("button", {
-              type: "button", "data-do": "open_recording", "data-frame": one.frame,
-              id: `bar-${one.id}`, class: `bar ${looks(place)}`, tabindex: -1,
-              "data-left": (100 * one.at_s) / length, "data-width": 0,
-              title: clock(one.at_s), "aria-label": addedPolyp(place, one),
-            })));
-      }))));
+      lanes.map(([place, inLane]) => lane(place, place, inLane.map((view) => h("button", {
+        type: "button", "data-do": "open", "data-row": view.row, id: `bar-${view.row}`,
+        class: `bar ${place === null ? "none" : looks(place)}`
+          + (pair.includes(view.row) ? " asked" : ""),
+        "data-left": (100 * view.start_s) / length,
+        "data-width": (100 * (view.end_s - view.start_s)) / length,
+        tabindex: roving === `bar-${view.row}` ? 0 : -1,
+        title: `${clock(view.start_s)} – ${clock(view.end_s)}`,
+        "aria-label": [
+          t("timeline.bar", {
+            polyp: polypOf(view), start: clock(view.start_s), end: clock(view.end_s),
+          }),
+          pair.includes(view.row) && t("view.asked"),
+        ].filter(Boolean).join(", "),
+      })))),
+      procedure.missed.map((one, k) => lane(one.id, procedure.groups.length + k, h("button", {
+        type: "button", "data-do": "open_recording", "data-frame": one.frame,
+        id: `bar-${one.id}`, class: `bar ${looks(procedure.groups.length + k)}`,
+        "data-left": (100 * one.at_s) / length, "data-width": 0,
+        tabindex: roving === `bar-${one.id}` ? 0 : -1,
+        title: clock(one.at_s), "aria-label": addedPolyp(procedure.groups.length + k, one),
+      }))))));
 }
 
 /** A polyp that the reviewer added, in words. */

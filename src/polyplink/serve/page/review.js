@@ -228,8 +228,9 @@ async function route() {
 
 const viewer = new Viewer($("viewer"), {
   fetchJson, state: () => state,
-  closed: (row) => {
-    const there = $(`view-${row}`);
+  closed: (row, frame) => { // an element that has gone cannot take the focus back
+    if (row === null && !document.activeElement?.matches("body, dialog, dialog *")) return;
+    const there = row === null ? addedAt(frame) ?? $("recording") : $(`view-${row}`);
     there?.focus({ preventScroll: true });
     there?.scrollIntoView({ block: "nearest" });
   },
@@ -250,7 +251,7 @@ function targetRows() {
   if (viewer.shown) return viewer.row === null ? [] : [viewer.row];
   if (state.selected.size) return [...state.selected];
   const focused = document.activeElement;
-  return focused?.matches(".strip .view, .bar") ? [rowOf(focused)] : [];
+  return focused?.matches(".strip .view[data-row], .bar[data-row]") ? [rowOf(focused)] : [];
 }
 
 /** The id of the view after (else before) a row in its strip, to go on from. */
@@ -258,6 +259,10 @@ function nextView(row) {
   const item = $(`view-${row}`)?.closest("li");
   return (item?.nextElementSibling ?? item?.previousElementSibling)?.querySelector(".view")?.id;
 }
+
+/** The picture of the polyp that was added in a frame. */
+const addedAt = (frame) =>
+  $(`missed-${state.procedure?.missed.find((one) => one.frame === frame)?.id}`);
 
 const answer = (kind) => {
   const question = questionShown();
@@ -272,7 +277,7 @@ const actions = {
   hideMessage,
   undo: () => state.procedure?.undo && correct({ kind: "undo", of: state.procedure.undo }),
   redo: () => state.procedure?.redo && correct({ kind: "redo", of: state.procedure.redo }),
-  undo_this: (element) => correct({ kind: "undo", of: element.dataset.of }, { focus: "undo" }),
+  undo_this: (element) => correct({ kind: "undo", of: element.dataset.of }, { focus: "redo" }),
   same: () => answer("same"),
   different: () => answer("different"),
   unsure: () => answer("unsure"),
@@ -296,11 +301,12 @@ const actions = {
   },
   open: (element) => viewer.open(rowOf(element)),
   open_recording: (element) => viewer.openRecording(Number(element.dataset.frame)),
-  add_missed: (element) => {
+  add_missed: async (element) => {
     const frame = element ? Number(element.dataset.frame) : viewer.frame;
     if (frame === null || state.procedure.missed.some((one) => one.frame === frame)) return;
     viewer.playing = false;
-    correct({ kind: "missed", frame }, { focus: viewer.shown ? null : "polyps" });
+    await correct({ kind: "missed", frame });
+    if (!viewer.shown) addedAt(frame)?.focus();
   },
   open_alike: async (element) => {
     const index = Number(element.dataset.index);
@@ -501,7 +507,7 @@ document.addEventListener("keydown", (event) => {
   } else if (key.startsWith("Arrow") && rove(event)) {
     event.preventDefault();
     return;
-  } else if (key === " " && target.matches(".strip .view")) {
+  } else if (key === " " && target.matches(".strip .view[data-row]")) {
     event.preventDefault();
     pick(rowOf(target), !state.selected.has(rowOf(target)));
     return;
@@ -514,7 +520,7 @@ document.addEventListener("keydown", (event) => {
 /** Arrow keys go from view to view (and from bar to bar), also up and down between strips. */
 function rove(event) {
   const { target, key } = event;
-  const group = target.closest("[data-rove]");
+  const group = target.closest("[data-rove], .strip");
   if (!group || !target.matches(".view, .bar")) return false;
   const kind = target.matches(".bar") ? ".bar" : "main .strip .view";
   const from = target.getBoundingClientRect();

@@ -22,7 +22,7 @@ export class Viewer {
       this.playing = false;
       this.pictures.clear();
       this.boxes.clear();
-      closed(this.row);
+      closed(this.row, this.at);
     });
     dialog.addEventListener("input", (event) => {
       if (event.target.id === "viewer-range") this.go(Number(event.target.value));
