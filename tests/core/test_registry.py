@@ -31,7 +31,7 @@ from polyplink.encoders.build import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights
 from polyplink.evaluate.metric import Metric
 from polyplink.learn.noise_aware import NoiseAwareLoss
-from polyplink.recipes.by_name import override
+from polyplink.recipes.by_name import find_recipe, override
 from polyplink.recipes.ntssl import ntssl_demo
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
@@ -357,6 +357,42 @@ def test_a_file_without_the_part_is_refused(
 ) -> None:
     options = options_text.format(parts_file).split()
     assert_refused(polyplink("evaluate", sample_run.run, sample_run.data, *options), message)
+
+
+@pytest.mark.parametrize(
+    ("page", "part", "use"),
+    [
+        (
+            "plugins",
+            "TrackletBags",
+            "bags, not a recipe; use it with `polyplink train RECIPE DATA --",
+        ),
+        ("plugins", "Mutual", "clusterer, not a recipe; use it with `polyplink evaluate WEIGHTS"),
+        (
+            "plugins",
+            "V_MEASURE",
+            "metric, not a recipe; use it with `polyplink evaluate WEIGHTS DATA",
+        ),
+        ("plugins", "find_bright", "has no recipe 'find_bright'"),
+        ("plugins", "NearestTracker", "has no recipe 'NearestTracker'"),
+        (
+            "add-a-loss",
+            "MarginLoss",
+            "loss, not a recipe; use it with `polyplink train RECIPE DATA",
+        ),
+        (
+            "add-an-encoder",
+            "MaxConfig",
+            "encoder, not a recipe; use it with `polyplink train RECIPE",
+        ),
+    ],
+)
+def test_a_part_in_place_of_a_recipe_is_refused_with_its_option(
+    parts_file: Path, page: str, part: str, use: str
+) -> None:
+    parts_file.write_text(without_checks(page))
+    with pytest.raises(PolyplinkError, match=re.escape(use)):
+        find_recipe(f"{parts_file}:{part}")
 
 
 WRONG_PARTS = """

@@ -157,6 +157,13 @@ class Registry(Mapping[str, Part], Generic[Part]):
         packages = " and ".join(map(_package, entries))
         return f"the packages {packages} have a {self.kind} of one name, {entries[0].name!r}"
 
+    def fits(self, part: Any) -> bool:
+        """Whether an object of a file has what a part of this kind needs."""
+        module, _, name = self.instance_of.partition(":")
+        return {*self.needs} <= {*dir(part)} and (
+            not module or isinstance(part, getattr(importlib.import_module(module), name))
+        )
+
     def _checked(self, part: Any, owner: str) -> Part:
         lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
         PolyplinkError.unless(

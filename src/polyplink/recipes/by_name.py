@@ -1,6 +1,7 @@
 """Look up recipes by name, and change their fields by name: `--set loss.temperature=0.1`."""
 
 import dataclasses
+import inspect
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -54,16 +55,49 @@ def find_recipe(name: str) -> TrainConfig:
     return _recipe_of_file(Path(in_file[1]), in_file[2] or "recipe")
 
 
+USES = {  # of a part of a file, by its kind
+    "encoder": "train RECIPE DATA --set encoder.kind={}",
+    "bags": "train RECIPE DATA --set bags.kind={}",
+    "loss": "train RECIPE DATA --set loss.kind={}",
+    "clusterer": "evaluate WEIGHTS DATA --clusterer {}",
+    "metric": "evaluate WEIGHTS DATA --metric {}",
+}
+
+
+def _kind_of(part: Any) -> str | None:
+    """The kind of part in `USES` that an object of a file is; None if it is none."""
+    fields = getattr(part, "__dataclass_fields__", {}) if isinstance(part, type) else {}
+    for kind in USES:
+        if REGISTRIES[kind].fits(part) and ("kind" in fields or kind in ("clusterer", "metric")):
+            return kind
+    return None
+
+
+def _takes_nothing(function: Any) -> bool:
+    """Whether a function can be called without an argument."""
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _recipe_of_file(path: Path, name: str) -> TrainConfig:
     """The recipe `name` of a file, or the recipe that its function `name` returns."""
     module = import_file(path, "recipe")
     recipe = getattr(module, name, None)
-    recipe = recipe() if callable(recipe) else recipe
+    if kind := _kind_of(recipe):
+        part = f"{path}:{name}"
+        hint = f"use it with `polyplink {USES[kind].format(part)}`"
+        raise PolyplinkError(f"{part} is a part of kind {kind}, not a recipe", hint)
+    recipe = recipe() if callable(recipe) and _takes_nothing(recipe) else recipe
     if not isinstance(recipe, TrainConfig):
         names = [key for key, value in vars(module).items() if isinstance(value, TrainConfig)]
         raise PolyplinkError(
             f"{path} has no recipe {name!r}",
-            f"write {path}:{names[0]}" if names else f"define a function {name} that returns one",
+            f"write {path}:{names[0]}"
+            if names
+            else f"define a function {name} that takes nothing and returns one",
         )
     for kind in ("encoder", "bags", "loss"):
         REGISTRIES[kind].check_settings(getattr(recipe, kind), f"{path}:{name}")
