@@ -40,8 +40,8 @@ def errors(procedure: ProcedureTracklets, point: OperatingPoint, pick: Pick) -> 
         doubts = uncertain(
             identities.labels,
             identities.similarity,
+            point.setting,
             10**6,
-            setting=point.setting,
             spread=spread,
             decided=decided,
         )

@@ -62,7 +62,7 @@ class OperatingPoint:
     Attributes:
         setting: The clusterer; temporal affinity propagation at a fixed setting if no links can be
             fitted.
-        links: The link model; None if none can be fitted.
+        links: The link model of learned links; None if none can be fitted.
         origin: A sentence for reports on where the setting and the links come from.
         prices: Price of a polyp by purpose, see `evaluate.choosing.choose`; empty without labels.
         spread: Factor by which the price is raised and lowered for the 90 % interval of a count;
@@ -262,10 +262,10 @@ def identify(
         PolyplinkError: If a vector is zero or not finite, or constraints contradict each other.
     """
     constraints = decided or Constraints()
-    P = None if point.links is None else point.links.probability(views)
-    setting, interval = point.setting, None
+    setting, P, interval = point.setting, None, None
     if isinstance(setting, LearnedLinks):
-        assert P is not None
+        assert point.links is not None
+        P = point.links.probability(views)
         similarity, converged = P, True
         clusters = _partition(P, setting, constraints)
         if point.spread is not None:
@@ -285,29 +285,27 @@ def identify(
     order = np.lexsort((np.arange(clusters.size), views.start))
     places = {label: i for i, label in enumerate(dict.fromkeys(clusters[order].tolist()))}
     labels = np.array([places[label] for label in clusters.tolist()], dtype=np.int32)
-    doubts = _questions(labels, P, point, interval, constraints)
+    doubts = [] if P is None else _questions(labels, P, point, interval, constraints)
     return Identities(labels, converged, link_scores(labels, P), doubts, interval, similarity)
 
 
 def _questions(
     labels: Labels,
-    P: Reals | None,
+    P: Reals,
     point: OperatingPoint,
     interval: tuple[int, int] | None,
     constraints: Constraints,
 ) -> list[Doubt]:
-    """The decisions to review, the most important first."""
-    if P is None:
-        return []
-    below = point.ask_below
-    setting = point.setting if isinstance(point.setting, LearnedLinks) else None
+    """The decisions of learned links to review, the most important first."""
+    setting, below = point.setting, point.ask_below
+    assert isinstance(setting, LearnedLinks)
     max_doubts = MOST_DOUBTS if below is None else P.size
     doubts = uncertain(
-        labels, P, max_doubts, setting=setting, spread=point.spread or ASKED, decided=constraints
+        labels, P, setting, max_doubts, spread=point.spread or ASKED, decided=constraints
     )
 
-    def change(doubt: Doubt) -> int | None:
-        return None if setting is None else _change(labels, P, setting, constraints, doubt)
+    def change(doubt: Doubt) -> int:
+        return _change(labels, P, setting, constraints, doubt)
 
     if below is not None:
         below_confidence = [
@@ -395,29 +393,28 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
 def uncertain(
     labels: Labels,
     P: Reals,
-    most: int = 10,
+    setting: LearnedLinks,
+    most: int,
     *,
-    setting: LearnedLinks | None = None,
     spread: float = ASKED,
     decided: Constraints | None = None,
 ) -> list[Doubt]:
     """The decisions to review, those nearest to changing the count first.
 
     Two kinds of decision are compared: that a tracklet belongs to its cluster, and that two
-    clusters are separate. With a price of a polyp, they are sorted by the cost of giving the
-    tracklet a separate polyp, or of merging the clusters (see `partition`): a low cost means a
-    close decision. Without a price, they are sorted by the mean P between the two sides.
+    clusters are separate. They are sorted by the cost of giving the tracklet a separate polyp, or
+    of merging the clusters (see `partition`): a low cost means a close decision.
 
     Args:
-        labels: Cluster of every tracklet (n,).
+        labels: Cluster of every tracklet (n,): the partition of lowest cost.
         P: Probability that two tracklets show the same polyp (n, n).
+        setting: The clusterer.
         most: Maximum number of decisions to return.
-        setting: The clusterer, if the labels are its partition of lowest cost.
         spread: Factor of the price, for `Doubt.close`.
         decided: The reviewer's constraints; decisions that follow from them are left out.
 
     Returns:
-        The decisions, the least certain first, ties by rows.
+        The decisions, ties by rows.
     """
     clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
     sides = [(a, b, False) for a, b in combinations(clusters, 2)]
@@ -428,10 +425,8 @@ def uncertain(
                 sides.append(((i,), mates, True))
     constraints = decided or Constraints()
     together, apart = constraints.closed(len(P))
-    price, tolerance = None, TOLERANCE
-    if setting is not None:
-        price, tolerance = setting.price, setting.tolerance
-    settled, costs, questions = together | apart, pair_costs(P, tolerance=tolerance), []
+    settled, questions = together | apart, []
+    price, costs = setting.price, pair_costs(P, tolerance=setting.tolerance)
     costs[together], costs[apart] = -NEVER, NEVER
     for i, j, was_joined in constraints.unsure:
         if was_joined in (None, labels[i] == labels[j]):
@@ -441,16 +436,12 @@ def uncertain(
         if settled[between].all():
             continue
         cost = float(costs[between].sum())  # of having the two sides in one cluster
-        close = price is None
-        if price is not None:
-            close = cost > price / spread if joined else cost < price * spread
+        close = cost > price / spread if joined else cost < price * spread
         likely = np.where(settled[between], -np.inf, (-1.0 if joined else 1.0) * P[between])
         a, b = np.unravel_index(int(likely.argmax()), likely.shape)
         pair = members[int(a)], second[int(b)]
         question = Doubt(members, second, joined, float(P[between].mean()), pair, close)
-        change = cost - (price or 0.0)  # change of the total cost when the two sides are joined
-        questions.append(
-            (-question.doubt if price is None else -change if joined else change, question)
-        )
+        change = cost - price  # of the total cost when the two sides are joined
+        questions.append((-change if joined else change, question))
     questions.sort(key=lambda entry: (entry[0], entry[1].members, entry[1].others))
     return [question for _, question in questions[:most]]
