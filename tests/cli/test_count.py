@@ -1,5 +1,6 @@
 """The count, its tables and its report."""
 
+import gc
 import json
 import shutil
 import sys
@@ -349,6 +350,7 @@ def test_a_count_calls_few_source_files(
         if event == "call" and file.startswith(source) and file.endswith(".py"):
             entered.add(file)
 
+    gc.collect()  # or objects of earlier tests may be closed meanwhile
     before = sys.getprofile()
     sys.setprofile(record_file)
     try:
