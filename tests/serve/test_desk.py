@@ -308,7 +308,8 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
     pytest.importorskip("av")
     prepared, name = desk.prepared, desk.names[0]
     write_video(tmp_path / f"{name}.mp4", 9)
-    (tmp_path / f"{name}.txt").touch()
+    for other in (f"{name}.txt", f"{name}.part.mp4"):
+        (tmp_path / other).touch()
     procedures = prepared.data.procedures.with_columns(source=pl.lit("."))
     data = replace(prepared.data, procedures=procedures)
     named = prepared.detections.with_columns(image=pl.format(f"{name}.mp4#{{}}", "frame"))
@@ -317,6 +318,10 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
         assert pictures.recorded(name)
         assert pictures.video_of(name) == f"{name}.mp4"
         assert number_of(pixels(pictures.frame(name, 7))) == 7
+        masked = Pictures(pictures.prepared, tmp_path, field=True)
+        field = masked.field_of(name)
+        assert field is not None
+        assert pixels(masked.frame(name, 7)).shape[:2] == field.shape
     # A folder with an image for every frame, and one with another number of images.
     n_frames = desk.procedure(0)["n_frames"]
     (tmp_path / "images").mkdir()

@@ -137,7 +137,7 @@ class Pictures:
             names = [place[0] for place in [split_frame_name(image)] if place]
         else:
             named = source.glob(f"{escape(procedure)}.*")
-            names = [path.name for path in named if is_video(path.name)]
+            names = [p.name for p in named if p.stem == procedure and is_video(p.name)]
         return names[0] if len(names) == 1 and (source / names[0]).is_file() else None
 
     def _source(self, procedure: str) -> Path:
@@ -217,19 +217,23 @@ class Pictures:
         Raises:
             PolyplinkError: If the frame is missing or cannot be decoded.
         """
-        boxes = self.prepared.detections.filter(procedure_id=procedure, frame=frame)
-        image = next(iter(boxes["image"].drop_nulls().head(1)), None)
-        if image is None and (video := self.video_of(procedure)) is not None:
-            image = frame_name(video, frame)
-        elif image is None and 0 <= frame < len(images := self.images_of(procedure)):
-            image = images[frame]
-        pixels = self.read(procedure, image)
+        pixels = self.read(procedure, self._image(procedure, frame))
         if isinstance(pixels, str):
             raise PolyplinkError(
                 f"frame {frame} of {procedure} cannot be shown ({pixels})", "continue with another"
             )
         picture = self._masked(pixels, (0, 0), procedure=procedure)
         return _jpeg(picture, size or max(pixels.shape))
+
+    def _image(self, procedure: str, frame: int) -> str | None:
+        """The image of a frame; None if it is not known."""
+        boxes = self.prepared.detections.filter(procedure_id=procedure, frame=frame)
+        image: str | None = next(iter(boxes["image"].drop_nulls().head(1)), None)
+        if image is None and (video := self.video_of(procedure)) is not None:
+            return frame_name(video, frame)
+        if image is None and 0 <= frame < len(images := self.images_of(procedure)):
+            return images[frame]
+        return image
 
     def read(self, procedure: str, image: str | None) -> Pixels | str:
         """A frame (height, width, 3) of the recording, or the reason why it cannot be read."""
@@ -266,8 +270,11 @@ class Pictures:
         if not self.recorded(procedure):
             return None
         boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
-        places = np.unique(np.linspace(0, boxes.height - 1, FRAMES).round().astype(int))
-        read = [self.read(procedure, image) for image in boxes["image"].gather(places)]
+        n_frames = self.procedures[procedure]["n_frames"]
+        numbers = boxes["frame"].to_list() or range(n_frames)  # all if nothing was detected
+        places = np.unique(np.linspace(0, len(numbers) - 1, FRAMES).round().astype(int))
+        images = (self._image(procedure, numbers[place]) for place in places.tolist())
+        read = [self.read(procedure, image) for image in images]
         frames = [pixels for pixels in read if not isinstance(pixels, str)]
         if not frames:
             return None
