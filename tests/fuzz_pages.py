@@ -41,6 +41,7 @@ REVIEW: list[dict[str, Any]] = [
     *({"method": "GET", "path": f"{TRACKLET}/{name}"} for name in ("boxes", "similar")),
     {"method": "GET", "path": f"{TRACKLET}/pictures/0.jpg?size=160"},
     {"method": "GET", "path": "/api/procedures/0/frames/3.jpg"},
+    {"method": "GET", "path": "/api/procedures/0/places/0.jpg?size=160"},
     *({"method": "POST", "path": "/api/procedures/0/corrections", "body": a} for a in ANSWERS),
     {"method": "GET", "path": "/api/hand-off/polyps.csv"},
 ]

@@ -294,6 +294,8 @@ def test_missed_polyps_are_added_to_the_count_and_removed(desk: Desk, counted_fo
     assert after["missed"][0]["at_s"] == round(8 / desk.rates[desk.names[0]], 2)
     assert (after["low"], after["high"], after["corrected"]) == (None, None, True)
     assert Desk(counted_folder).procedure(0)["missed"] == after["missed"]
+    with pytest.raises(PolyplinkError, match="already added in frame 8"):  # by another page
+        desk.correct(0, {"kind": "missed", "frame": 8})
     left = desk.correct(0, {"kind": "undo", "of": later["missed"][0]["id"]})
     assert [one["frame"] for one in left["missed"]] == [8]
     # Without any view, the count is what the reviewer added.

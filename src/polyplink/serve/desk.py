@@ -324,7 +324,8 @@ class Desk:
         """A polyp that has no tracklet, in view in the frame `frame` of the recording.
 
         Raises:
-            PolyplinkError: If there is no such frame.
+            PolyplinkError: If there is no such frame, or a polyp was added in it, as by another
+                page at the same time.
         """
         name, frame = self.names[index], answer.get("frame")
         n_frames = self.pictures.procedures[name]["n_frames"]
@@ -332,6 +333,11 @@ class Desk:
             type(frame) is int and 0 <= frame < n_frames,
             f"no frame {str(frame)[:40]} in {name}",
             "reload the page",
+        )
+        PolyplinkError.unless(
+            all(missed.frame != frame for missed in self.solve(index).decided.missed),
+            f"a polyp is already added in frame {frame} of {name}",
+            "add another in a frame beside it",
         )
         return Correction(name, "missed", frame=frame, reviewer=reviewer[:80])
 
