@@ -156,6 +156,7 @@ MISTAKES = {
     "evaluate RUN DATA --clusterer kmeans": "no clusterer 'kmeans'; choose one of: temporal_ap",
     "evaluate RUN DATA --clusterer gone.py:Mutual": "no file gone.py",
     "evaluate RUN DATA --metric made-up": "no metric 'made-up'",
+    "evaluate RUN DATA --columns mpa": "there is no figure 'mpa'; --columns takes mAP",
     "probe sizes RUN DATA": "did you mean size",
     "probe size RUN DATA": "column size_mm is empty",
     "probe size gone DATA": "no weights at gone",

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from polyplink.associate.grid_search import Grid
+from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.choosing import Rule
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.metric import TASKS, ideal_of
-from polyplink.report.evaluation_table import by_procedure, comparison, notes
+from polyplink.report.evaluation_table import by_procedure, check_columns, comparison, notes
 from polyplink.report.printed_tables import difference_tables
 from tests.evaluate.random_tracklets import boxes_of, random_samples
 
@@ -66,6 +67,13 @@ def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
         counted = clinic_rows[row["procedure"]]
         assert row["adenomas"] == counted["adenomas"]
         assert row["threshold adenomas"] == counted["adenomas_counted"]
+    # Each figure may be named for --columns before it is measured.
+    named = replace(settings, clusterers=tuple(first.counting))
+    check_columns([*keys, *(metric.name for metric in table.metrics)], named, ())
+    check_columns(["size/F1", "AUROC"], replace(named, tasks=()), ["size"])
+    for name, tasks in (("mpa", named.tasks), ("mAP", ("counting",)), ("ap/HOTA", named.tasks)):
+        with pytest.raises(PolyplinkError, match=f"no figure '{name}'; --columns takes "):
+            check_columns([name], replace(named, tasks=tasks), ())
     # Differences to print: of the headline, and of clusterers also some that are always printed.
     shown = table.with_headline(["threshold/FR"])
     _, between_methods, _, between_clusterers = difference_tables(

@@ -211,6 +211,7 @@ def evaluate_weights(
     paths = tuple(map(Path, (weights,) if isinstance(weights, str | Path) else weights))
     data, out = Path(data), Path(out)
     from polyplink.evaluate.named_settings import evaluation_settings
+    from polyplink.report.evaluation_table import check_columns
 
     for path in paths:
         check_given(path)
@@ -226,6 +227,7 @@ def evaluate_weights(
         threads=workers,
         metrics=metrics,
     )
+    check_columns(columns, settings, probes)
     PolyplinkError.unless(
         not curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
         "--curve-csv is for counting and tracking, and neither is among the tasks",

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from polyplink.associate.clusterers import clusterer_title
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import CLUSTERERS, METRICS
 from polyplink.core.text import many
@@ -112,6 +113,38 @@ def _column(key: str, name: str, metric: Metric, group: str, note: str = "") -> 
     meaning = f"{metric.meaning}; {note}" if note else metric.meaning
     return FigureColumn(
         key, name, group, metric.ideal, meaning, style=metric.style, title=metric.title
+    )
+
+
+def check_columns(
+    names: Sequence[str], settings: EvaluationSettings, probes: Sequence[str]
+) -> None:
+    """Refuse names that no figure of an evaluation can have, before it is measured.
+
+    Args:
+        names: Names or keys of figures.
+        settings: Tasks and clusterers of the evaluation.
+        probes: Tasks of probes.
+
+    Raises:
+        PolyplinkError: If a name is of no figure.
+    """
+    figures = [*PROBE_METRICS] if probes else []
+    keys = {f"{task}/{name}" for task in probes for name in PROBE_METRICS}
+    for name, metric in METRICS.in_use().items():
+        if metric.task in settings.tasks:
+            figures.append(metric.heading or name)
+            keys |= {f"{name}{WITHOUT_OWN}"}
+            of_clusterers = {f"{clusterer}/{name}" for clusterer in settings.clusterers}
+            if metric.task == "counting":
+                keys |= of_clusterers
+            if metric.task == "tracking":
+                keys |= {f"tracking/{key}{end}" for key in of_clusterers for end in ("", " mean")}
+    unknown = [name for name in names if name not in figures and name not in keys]
+    PolyplinkError.unless(
+        not unknown,
+        f"there is no figure {min(unknown, default='')!r}",
+        f"--columns takes {', '.join(dict.fromkeys(figures))}, and keys such as threshold/FR",
     )
 
 
