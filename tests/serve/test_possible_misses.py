@@ -45,6 +45,16 @@ def test_places_are_the_best_boxes_of_the_likeliest_tracks_of_unused_boxes() -> 
     assert [place.frame for place in places] == [4, *(100 + 50 * k for k in range(1, MOST))]
 
 
+def test_each_place_has_a_frame_of_its_own() -> None:
+    left = [(frame, 100.0, 0.2 + frame / 100, False) for frame in range(5)]
+    right = [(frame, 400.0, 0.1 + frame / 100, False) for frame in range(5)]
+    single = [(4, 700.0, 0.2, False)]
+    assert possible_misses(boxes_of(*left, *right, *single), TRACKS, 25.0) == [
+        Place(3, "003.png", (400.0, 40.0, 20.0, 20.0)),
+        Place(4, "004.png", (100.0, 40.0, 20.0, 20.0)),
+    ]
+
+
 def test_annotated_boxes_and_boxes_without_a_score_are_no_places() -> None:
     rows = [(frame, 300.0, 0.4, False) for frame in range(5)]
     assert len(possible_misses(boxes_of(*rows), TRACKS, 25.0)) == 1

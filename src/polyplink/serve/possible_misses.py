@@ -7,7 +7,6 @@ sums of scores.
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import polars as pl
 
 from polyplink.tracklets.box_runs import BOX, Ints, build_tracklets
@@ -61,7 +60,8 @@ def possible_misses(
     nested = pairs.filter(intersection > NESTED * smaller)
     unused = unused.join(nested, on="row", how="anti").drop("row")
 
-    # Their tracks, and of the likeliest ones the best box.
+    # Their tracks, and of the likeliest ones the best box. A frame has one place at most, because a
+    # polyp is added by its frame.
     settings = PrepareSettings(tracks=replace(tracks, high=0.0, low=0.0))
     names = unused["procedure_id"].unique().to_list()
     sorted_boxes, table = build_tracklets(
@@ -73,7 +73,12 @@ def possible_misses(
     scores = sorted_boxes["score"].to_numpy()
     runs = [slice(first, first + n) for first, n in table.select("offset", "n").iter_rows()]
     runs.sort(key=lambda run: -float(scores[run].sum()))
-    best = [run.start + int(np.argmax(scores[run])) for run in runs[:MOST]]
+    frames, best = sorted_boxes["frame"].to_list(), dict[int, int]()
+    for run in runs:
+        free = [row for row in range(run.start, run.stop) if frames[row] not in best]
+        if free and len(best) < MOST:
+            row = max(free, key=scores.__getitem__)
+            best[frames[row]] = row
     columns = ("frame", "image", *BOX)
-    rows = sorted_boxes[best].select(columns).sort("frame").iter_rows()
+    rows = sorted_boxes[[*best.values()]].select(columns).sort("frame").iter_rows()
     return [Place(frame, image, (x, y, w, h)) for frame, image, x, y, w, h in rows]
