@@ -1,5 +1,6 @@
 """The files that a review hands off."""
 
+import base64
 import json
 import shutil
 from pathlib import Path
@@ -26,6 +27,7 @@ from polyplink.serve.handoff import (
     review_schema,
     reviewed,
 )
+from polyplink.serve.possible_misses import Place
 from tests.conftest import SampleRun
 
 
@@ -84,8 +86,11 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(desk: Desk) -> None:
-    frame = desk.procedure(0)["tracklets"][0]["first_frame"]
+def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, *box = desk.boxes(0, 0)["boxes"][0]
+    image = desk.prepared.detections.filter(procedure_id=desk.names[0], frame=frame)["image"][0]
     state = desk.correct(0, {"kind": "missed", "frame": frame})
     hand_off(desk)
     out = desk.out / FOLDER
@@ -102,6 +107,13 @@ def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(desk: Desk
     assert page.count("not detected, added at") == 1
     assert page.count("<img") == sum(min(6, len(polyp.views)) for one in review.procedures
                                      for polyp in one.reviewed_polyps) + 1  # fmt: skip
+    # The picture is the whole frame, or the place where a polyp may have been missed.
+    assert base64.b64encode(desk.frame(0, frame, 480)).decode() in page
+    places = [Place(frame, image, tuple(box))]
+    monkeypatch.setattr(desk, "possible_misses", lambda _: places)
+    hand_off(desk)
+    place = desk.pictures.around(desk.names[0], image, tuple(box), 480)
+    assert base64.b64encode(place).decode() in (out / "report.html").read_text()
     # Boxes are of the detected polyps alone.
     boxes = import_coco(out / "coco", images=False).data.detections
     assert boxes.filter(procedure_id=desk.names[0])["polyp_id"].n_unique() == len(counted)

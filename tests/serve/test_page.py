@@ -501,7 +501,7 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
 
     context.route(re.compile(r"/api/procedures/1(/corrections)?$"), whole_recording)
     picture = Desk(counted_folder).frame(1, 2, 160)
-    context.route("**/places/0.jpg*", lambda route: route.fulfill(body=picture))
+    context.route("**/places/2.jpg*", lambda route: route.fulfill(body=picture))
     page = open_page(context, address)
     before = count_of(page)
     page.locator("#recording").click()
@@ -527,29 +527,29 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     expect(page.locator("[id^=remove-]")).to_have_count(0)
     assert count_of(page) == before
     # The same at a place that the page names.
-    page.locator("#place-0").click()
+    page.locator("#place-2").click()
     expect(page.locator("#viewer .where")).to_contain_text("Picture 3 of")
     expect(page.locator("#viewer rect.over.maybe")).to_have_count(1)
     page.keyboard.press("Escape")
     # By keys alone: neither a place nor an added polyp is a view to select or to reject.
-    expect(page.locator("#place-0")).to_be_focused()
+    expect(page.locator("#place-2")).to_be_focused()
     for key in ("x", "ArrowUp", "ArrowDown", " "):
         page.keyboard.press(key)
     expect(page.locator("#viewer")).to_be_visible()
     expect(page.locator(".chosen, .message.bad")).to_have_count(0)
     page.keyboard.press("Escape")
-    page.locator("#add-0").press("Enter")
+    page.locator("#add-2").press("Enter")
     expect(page.locator("[id^=missed-]")).to_be_focused()
     for key in ("x", " "):
         page.keyboard.press(key)
     expect(page.locator("#viewer")).to_be_visible()
     expect(page.locator(".chosen, .message.bad")).to_have_count(0)
     page.keyboard.press("Escape")
-    expect(page.locator("#place-0")).to_have_count(0)
+    expect(page.locator("#place-2")).to_have_count(0)
     assert count_of(page) == before + 1
     page.locator("[id^=remove-]").press("Enter")
     expect(page.locator("#redo")).to_be_focused()
-    page.locator("#place-0").press("Enter")
+    page.locator("#place-2").press("Enter")
     page.keyboard.press("a")
     expect(page.locator("#viewer-add")).to_be_disabled()
     page.keyboard.press("Escape")

@@ -551,16 +551,17 @@ class Desk:
         self.solve(index)
         return self.pictures.frame(self.names[index], frame, size)
 
-    def place(self, index: int, k: int, size: int) -> bytes:
-        """The k-th place at which a polyp may have been missed, as JPEG.
+    def place(self, index: int, frame: int, size: int) -> bytes:
+        """The place of a frame at which a polyp may have been missed, else the frame, as JPEG.
 
         Raises:
-            PolyplinkError: If there is no such place, or its frame cannot be read.
+            PolyplinkError: If there is no such frame, or it cannot be read.
         """
         self.solve(index)
-        places = self.possible_misses(index)
-        PolyplinkError.unless(0 <= k < len(places), f"no place {k}", "reload")
-        return self.pictures.around(self.names[index], places[k].image, places[k].box, size)
+        for place in self.possible_misses(index):
+            if place.frame == frame:
+                return self.pictures.around(self.names[index], place.image, place.box, size)
+        return self.frame(index, frame, size)
 
     def boxes(self, index: int, row: int) -> dict[str, Any]:
         """The boxes of a tracklet, [frame, x, y, w, h], in pixels."""

@@ -485,8 +485,8 @@ def _page(desk: Desk, review: Review, t: Texts) -> str:
         return images
 
     def added(state: dict[str, Any], missed: dict[str, Any]) -> list[tuple[str | None, str]]:
-        """The frame in which a reviewer added a polyp, and its time."""
-        jpeg = partial(desk.frame, state["index"], missed["frame"], LARGE)
+        """The place at which a reviewer added a polyp, and its time."""
+        jpeg = partial(desk.place, state["index"], missed["frame"], LARGE)
         return [(data_uri(jpeg), clock(missed["at_s"]))]
 
     sections = []

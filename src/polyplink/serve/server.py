@@ -102,7 +102,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         _json_route(f"{row}/boxes", desk.boxes),
         _json_route(f"{row}/similar", desk.similar),
         Route(f"{row}/pictures/{{k:number}}.jpg", picture),
-        Route(f"{procedure_route}/places/{{k:number}}.jpg", place),
+        Route(f"{procedure_route}/places/{{frame:number}}.jpg", place),
         Route(f"{procedure_route}/frames/{{frame:number}}.jpg", recorded),
         Route("/api/hand-off", write_files, methods=["POST"]),
         Route("/api/hand-off/{name:path}", download),

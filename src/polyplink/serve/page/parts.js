@@ -55,9 +55,9 @@ const picture = (index, view, k, size, alt) =>
     loading: "lazy", decoding: "async", draggable: "false",
   });
 
-/** A small picture of the recording: of a place, or a whole frame. */
-const recorded = (index, path) => {
-  const address = `/api/procedures/${index}/${path}.jpg`;
+/** A small picture of the place in a frame of the recording, else of the whole frame. */
+const placeIn = (index, frame) => {
+  const address = `/api/procedures/${index}/places/${frame}.jpg`;
   return h("img", {
     src: `${address}?size=160`, srcset: `${address}?size=640 2x`, alt: "", width: 160, height: 160,
     loading: "lazy", decoding: "async", draggable: "false",
@@ -383,7 +383,6 @@ function polyps(state) {
 
 /** A polyp that was missed, and that the reviewer added. */
 function missedPolyp(state, one, place) {
-  const k = state.procedure.places.findIndex(({ frame }) => frame === one.frame);
   return h("article", {
     class: `polyp ${looks(place)}`, "aria-labelledby": `polyp-${place}`, "data-key": `missed-${one.id}`,
   },
@@ -397,7 +396,7 @@ function missedPolyp(state, one, place) {
   h("ul", { class: "strip" }, h("li", {}, h("div", { class: "tile" }, h("button", {
     type: "button", class: "view", "data-do": "open_recording", "data-frame": one.frame,
     id: `missed-${one.id}`, "aria-label": addedPolyp(place, one),
-  }, recorded(state.index, k < 0 ? `frames/${one.frame}` : `places/${k}`))))));
+  }, placeIn(state.index, one.frame))))));
 }
 
 /** Size and histology of a polyp, where the weights have probes. */
@@ -552,21 +551,21 @@ function side(state, view, name, key, rows) {
 function places(state) {
   const { procedure } = state;
   const added = new Set(procedure.missed.map((one) => one.frame));
-  const open = procedure.places.map((one, k) => [one, k]).filter(([one]) => !added.has(one.frame));
+  const open = procedure.places.filter((one) => !added.has(one.frame));
   return procedure.recording && open.length > 0 && h("section", {
     class: "alarms", "aria-labelledby": "places",
   },
     h("div", { class: "title" },
       h("h2", { id: "places" }, t("places"), h("span", { class: "soft" }, ` (${open.length})`)),
       h("p", { class: "soft hint" }, t("places.hint"))),
-    h("ul", { class: "strip" }, open.map(([one, k]) =>
-      h("li", { "data-key": `place-${k}` }, h("div", { class: "tile" }, h("button", {
+    h("ul", { class: "strip" }, open.map((one) =>
+      h("li", { "data-key": `place-${one.frame}` }, h("div", { class: "tile" }, h("button", {
         type: "button", class: "view", "data-do": "open_recording", "data-frame": one.frame,
-        id: `place-${k}`, "aria-label": t("places.open", { time: clock(one.at_s) }),
-      }, recorded(state.index, `places/${k}`))),
+        id: `place-${one.frame}`, "aria-label": t("places.open", { time: clock(one.at_s) }),
+      }, placeIn(state.index, one.frame))),
       h("p", { class: "caption" }, h("b", {}, clock(one.at_s))),
       button("add_missed", t("missed.add"), {
-        "data-frame": one.frame, class: "small", id: `add-${k}`,
+        "data-frame": one.frame, class: "small", id: `add-${one.frame}`,
         "aria-label": `${t("missed.add")}: ${clock(one.at_s)}`,
       })))));
 }
