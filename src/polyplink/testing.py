@@ -319,14 +319,14 @@ def check_importer(importer: Callable[..., Imported], source: Path) -> None:
         _require(read_data(Path(folder)).key == read.data.key, "written and read, it is another")
 
 
-def check_frame_detector(detector: Callable[[Pixels], npt.ArrayLike]) -> None:
-    """Check a detector of frames: boxes in images of several sizes, which stay as they are.
+def check_detector(detector: Callable[[Pixels], npt.ArrayLike]) -> None:
+    """Check a detector: boxes in images of several sizes, which stay as they are.
 
     Args:
         detector: Called with a black, a white and a random image of each size.
 
     Example:
-        >>> check_frame_detector(lambda image: [[0, 0, image.shape[1], image.shape[0], 0.9]])
+        >>> check_detector(lambda image: [[0, 0, image.shape[1], image.shape[0], 0.9]])
     """
     rng = np.random.default_rng(0)
     for height, width in ((64, 48), (288, 384)):
@@ -338,10 +338,10 @@ def check_frame_detector(detector: Callable[[Pixels], npt.ArrayLike]) -> None:
             _require((image == before).all(), "it changes the image, from which crops are cut")
 
 
-def check_detector(
+def check_simulated_detector(
     detector: Callable[[str, DataSet, int, Path], pl.DataFrame], preset: str
 ) -> None:
-    """Check a detector of annotated procedures: boxes with scores, in their frames, by the seed.
+    """Check a simulated detector: boxes with scores, in their frames, by the seed.
 
     Args:
         detector: Called with the preset, two procedures of one polyp each, a seed, and the folder

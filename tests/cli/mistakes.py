@@ -62,7 +62,7 @@ MISTAKES = {
     "split DATA --shares a=0.2,b=0.2,c=0.1,d=0.2,e=0.1,f=0.2": "6 parts for 5 patients",
     "detect nowhere out --detector d.onnx": "no recording nowhere",
     "detect DATA out --detector sim": "no detector file sim; check the path, or give detector-v1",
-    "detect film.mp4 out --detector gone.py:find": "no file gone.py; give FILE.py:NAME of a frame",
+    "detect film.mp4 out --detector gone.py:find": "no file gone.py; give FILE.py:NAME of",
     "evaluate-detector gone.py:find DATA": "no file gone.py",
     "calibrate RUN --stills DATA --detector gone.py:find": "no file gone.py",
     "detect film.mp4 out --detector sim:good": "changes annotated boxes, and film.mp4 is a file",

@@ -86,8 +86,8 @@ def test_every_part_on_the_pages_passes_its_check_and_is_listed(installed_parts:
     assert result.exit_code == 0, result.stderr
     listed = {part["kind"]: part for part in json.loads(result.stdout)}
     assert set(listed) == set(REGISTRIES)  # the page adds one of each kind, except the lab's
-    names = {kind: listed[kind]["name"] for kind in ("detector", "crops")}
-    assert names == {"detector": "sim", "crops": "simulator"}
+    names = {kind: listed[kind]["name"] for kind in ("simulated detector", "crops")}
+    assert names == {"simulated detector": "sim", "crops": "simulator"}
     assert listed["loss"] == {
         "name": "margin",
         "kind": "loss",
@@ -271,7 +271,7 @@ def test_a_plugin_layout_is_selected_in_the_detector_record(
         OnnxDetector(path)
 
 
-def test_a_plugin_detector_of_frames_is_named_on_the_command_line(
+def test_a_plugin_detector_is_named_on_the_command_line(
     installed_parts: Path, tmp_path: Path
 ) -> None:
     film, out = tmp_path / "film", tmp_path / "data"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from polyplink.data.tables import DataSet
-from polyplink.testing import check_detector
+from polyplink.testing import check_simulated_detector
 from polyplink_lab.simulate.detector import (
     DETECTORS,
     detect_simulated,
@@ -102,7 +102,7 @@ def test_false_alarms_need_no_polyps_but_images_if_boxes_have_images() -> None:
 
 
 def test_the_simulated_detector_fulfils_the_plugin_contract() -> None:
-    check_detector(detector_boxes, "good")
+    check_simulated_detector(detector_boxes, "good")
 
 
 @pytest.mark.slow

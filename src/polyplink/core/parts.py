@@ -146,12 +146,12 @@ FORMATS = Registry[Any](
         "masks": "polyplink.data.formats.masks:MASKS",
     },
 )
-FRAME_DETECTORS = Registry[Any](
-    "frame detector", "polyplink.frame_detectors", {}, needs=("__call__",)
-)
-"""Functions that detect polyps in an image, see `detect.first_pass.Detector`."""
 DETECTORS = Registry[Any]("detector", "polyplink.detectors", {}, needs=("__call__",))
-"""Functions that draw the boxes of a detector in annotated procedures."""
+"""Functions that detect polyps in an image, see `detect.first_pass.Detector`."""
+SIMULATED_DETECTORS = Registry[Any](
+    "simulated detector", "polyplink.simulated_detectors", {}, needs=("__call__",)
+)
+"""Functions that derive the boxes of a detector from annotated procedures."""
 CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
 """Sources of crops that are not stored in files, see `tracklets.crops.CropSource`."""
 SECTIONS: Mapping[str, Mapping[str, str]] = {
@@ -213,7 +213,7 @@ REGISTRIES = {
     registry.kind: registry
     for registry in (
         *(ENCODERS, LOSSES, BAGS, CLUSTERERS, METRICS, FIGURES, FORMATS, TRACKERS, LAYOUTS),
-        *(FRAME_DETECTORS, DETECTORS, CROPS, VERBS),
+        *(DETECTORS, SIMULATED_DETECTORS, CROPS, VERBS),
     )
 }
 """Every registry, by its kind."""

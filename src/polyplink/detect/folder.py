@@ -13,7 +13,7 @@ from polyplink import __version__
 from polyplink.core.artefacts import RunRecord, content_key, file_key, file_state, read_run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.core.parts import DETECTORS, FRAME_DETECTORS
+from polyplink.core.parts import DETECTORS, SIMULATED_DETECTORS
 from polyplink.core.results import Progress, silent
 from polyplink.data.files.images import Pixels
 from polyplink.data.origin import BoxesOrigin, write_origin, write_warnings
@@ -76,7 +76,7 @@ def detect_folder(
     warnings: list[Message] = []
     lost: dict[str, int] = {}
     plugin, colon, preset = (name or "").partition(":")
-    if colon and plugin in DETECTORS.names() and function is None:
+    if colon and plugin in SIMULATED_DETECTORS.names() and function is None:
         data = _simulated(plugin, preset, source, seed)
         begin()
         write_data(out, data)
@@ -143,7 +143,7 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
         f"{folder} has no annotated polyps to simulate a detector on",
         "give a data folder with polyps",
     )
-    boxes: pl.DataFrame = DETECTORS.find(plugin)(preset, annotated, seed, folder)
+    boxes: pl.DataFrame = SIMULATED_DETECTORS.find(plugin)(preset, annotated, seed, folder)
     root = str(folder.resolve())
     sources = annotated.procedures.with_columns(
         source=annotated.procedures["source"].replace({".": root, "": root})
@@ -238,7 +238,7 @@ def _is_code(name: str) -> bool:
     if ".py:" in name or name.endswith(".py"):
         return True
     is_model = is_shipped(Path(name), "detector") or Path(name).is_file()
-    return not is_model and name in FRAME_DETECTORS.installed()
+    return not is_model and name in DETECTORS.installed()
 
 
 def _open_code(text: str) -> OpenedDetector:
@@ -246,7 +246,7 @@ def _open_code(text: str) -> OpenedDetector:
 
     The content of the file is part of its key: an edited function is another detector.
     """
-    name, find = FRAME_DETECTORS.typed(text)
+    name, find = DETECTORS.typed(text)
     PolyplinkError.unless(
         not isinstance(find, type),
         f"{text} is a class",
@@ -254,12 +254,12 @@ def _open_code(text: str) -> OpenedDetector:
     )
 
     def find_boxes(image: Pixels) -> Floats:
-        with FRAME_DETECTORS.running(name):
+        with DETECTORS.running(name):
             return checked(find(image), image.shape[1::-1])
 
-    file, version = FRAME_DETECTORS.code_of(text)
+    file, version = DETECTORS.code_of(text)
     digest = file_key(file)
-    key = content_key("frame detector", name, version, digest)
+    key = content_key("detector", name, version, digest)
     return OpenedDetector(find_boxes, BoxesOrigin(key, name, sha256=digest), 1)
 
 

@@ -30,7 +30,7 @@ from polyplink.core.artefacts import ADDED_LATER, content_key, file_key, read_js
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_files import open_session
-from polyplink.core.parts import DETECTORS, FRAME_DETECTORS, LAYOUTS
+from polyplink.core.parts import DETECTORS, LAYOUTS, SIMULATED_DETECTORS
 from polyplink.data.files.images import Picture, Pixels
 from polyplink.models.shipped import (
     ShippedModel,
@@ -292,13 +292,13 @@ def check_is_detector(path: Path) -> None:
     """
     plugin, colon, _ = str(path).partition(":")
     PolyplinkError.unless(
-        not (colon and plugin in DETECTORS.names()) or path.is_file(),
+        not (colon and plugin in SIMULATED_DETECTORS.names()) or path.is_file(),
         f"the detector {path} changes annotated boxes, and none are given",
         "give `run` a data folder that `polyplink import` wrote, or give --detector FILE.onnx",
     )
     if not is_shipped(path, "detector") and not path.is_file():
-        names = [*shipped_names("detector"), "FILE.py:NAME", *FRAME_DETECTORS.names()]
-        names += [f"{name}:PRESET" for name in DETECTORS.names()]
+        names = [*shipped_names("detector"), "FILE.py:NAME", *DETECTORS.names()]
+        names += [f"{name}:PRESET" for name in SIMULATED_DETECTORS.names()]
         raise PolyplinkError(
             f"no detector file {path}", f"check the path, or give {' or '.join(names)}"
         )

@@ -128,7 +128,7 @@ def test_a_stopped_run_continues_with_the_same_file(
     (tmp_path / "full").touch()
     fault = polyplink(*command)
     assert fault.exit_code == 3
-    at_fault = f"ValueError: full; this is a fault of frame detector 'find_polyps' of {file}"
+    at_fault = f"ValueError: full; this is a fault of detector 'find_polyps' of {file}"
     assert f"{at_fault}: correct it, the trace is in" in fault.stderr
     assert polyplink(*command).exit_code == 0
     assert len(calls()) == 25 + 10  # two pieces are kept
@@ -205,8 +205,8 @@ def no_argument(): return []
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (":find", "my_detectors.py has no frame detector 'find'; give "),
-        ("", "my_detectors.py:NAME of a frame detector in it"),
+        (":find", "my_detectors.py has no detector 'find'; give "),
+        ("", "my_detectors.py:NAME of a detector in it"),
         (":np", "my_detectors.py:np has no __call__; the how-to on adding parts"),
         (":Model", "my_detectors.py:Model is a class; name a function of an image"),
         (":nothing", "the detector returned an array of shape () that holds no valid boxes; "),
@@ -237,7 +237,7 @@ def test_a_fault_in_a_function_is_for_its_user_to_correct(
     ):
         fault = polyplink(*verb)
         assert fault.exit_code == 3
-        assert f"this is a fault of frame detector '{name}'" in fault.stderr
+        assert f"this is a fault of detector '{name}'" in fault.stderr
 
 
 def test_a_detector_in_python_may_be_named_by_its_file(
