@@ -59,6 +59,8 @@ def test_hover_texts_and_the_summary_describe_the_views() -> None:
     # 3,000 frames at 25 a second: two minutes
     assert [text for _, text in draw(case).ticks][:3] == ["0:00", "0:10", "0:20"]
     assert [text for _, text in draw(replace(case, fps=None)).ticks][:2] == ["0", "500"]
+    slow = replace(case, n_frames=5, fps=0.5, tracklets=())
+    assert [text for _, text in draw(slow).ticks] == [f"0:{second:02d}" for second in range(11)]
 
 
 def test_a_tracklet_must_end_within_the_recording() -> None:

@@ -300,6 +300,6 @@ def ticks(procedure: Procedure) -> list[tuple[float, str]]:
         steps = [step for step in CLOCK_STEPS if seconds / step <= TICKS]
         step = steps[0] if steps else CLOCK_STEPS[-1] * math.ceil(seconds / 36000 / TICKS)
         times = range(0, math.floor(seconds) + 1, step)
-        return [(time * fps, clock(round(time * fps) / fps)) for time in times]
+        return [(time * fps, clock(time)) for time in times]
     positions = MaxNLocator(TICKS, integer=True, steps=[1, 2, 5, 10]).tick_values(0, last)
     return [(float(frame), f"{frame:.0f}") for frame in positions if 0 <= frame <= last]
