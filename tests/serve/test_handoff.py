@@ -185,6 +185,18 @@ def test_pictures_come_from_recording_or_crops_and_a_hand_off_does_without(
     assert "<img" not in page
 
 
+def test_a_hand_off_warns_about_added_polyps_without_a_picture(
+    desk: Desk, sample_run: SampleRun, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"  # with crops of the views
+    shutil.copytree(sample_run.data, data)
+    procedures = data / "procedures.parquet"
+    pl.read_parquet(procedures).with_columns(source=pl.lit("moved")).write_parquet(procedures)
+    desk.correct(1, {"kind": "missed", "frame": 0})
+    handed_off = hand_off_review(desk.out, data=data)
+    assert any("1 procedure without pictures (001-002)" in line for line in handed_off.warnings)
+
+
 def test_texts_of_reviewers_are_escaped_in_every_file(desk: Desk) -> None:
     append_correction(desk.out, Correction(desk.names[0], "done", reviewer='=1+1"<script>\x1b[31m'))
     hand_off(desk, "it")

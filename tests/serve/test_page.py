@@ -495,9 +495,11 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     context: BrowserContext, address: str, counted_folder: Path
 ) -> None:
     place = {"frame": 2, "at_s": 0.08, "box": [4, 4, 9, 9]}
+    hidden: dict[str, Any] = {}
 
     def whole_recording(route: Route) -> None:  # the tests have images of frames with boxes alone
-        route.fulfill(json=route.fetch().json() | {"any_frame": True, "places": [place]})
+        state = route.fetch().json() | {"any_frame": True, "places": [place]} | hidden
+        route.fulfill(json=state)
 
     context.route(re.compile(r"/api/procedures/1(/corrections)?$"), whole_recording)
     picture = Desk(counted_folder).frame(1, 2, 160)
@@ -554,6 +556,14 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     expect(page.locator("#viewer-add")).to_be_disabled()
     page.keyboard.press("Escape")
     expect(page.locator("[id^=missed-]")).to_be_focused()
+    # Without the recording.
+    hidden |= {"any_frame": False, "recording": False}
+    page.reload()
+    expect(page.locator(".polyp").last).to_contain_text("This picture cannot be shown.")
+    expect(page.locator("#recording, [id^=missed-], [id^=place-]")).to_have_count(0)
+    page.locator(".lane .bar").last.click()
+    page.wait_for_selector("#viewer .stage > *")
+    expect(page.locator("#viewer")).not_to_contain_text("close-ups")
     assert PAGE_ERRORS[page] == []
 
 

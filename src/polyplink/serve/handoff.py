@@ -7,7 +7,6 @@ import base64
 import io
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
@@ -468,11 +467,13 @@ def _write_xlsx(path: Path, tables: Mapping[str, tuple[Sequence[str], Sequence[A
 def _page(desk: Desk, review: Review, t: Texts) -> str:
     """The page to print: every polyp with its best views; it loads nothing from outside."""
 
-    def data_uri(jpeg: Callable[[], bytes]) -> str | None:
-        """A picture as a data URI; None if it is missing."""
-        with suppress(PolyplinkError):  # neither recording nor crop: the verb warns
+    def data_uri(state: dict[str, Any], jpeg: Callable[[], bytes]) -> str | None:
+        """A picture of a procedure as a data URI; None if it is missing: the verb warns."""
+        try:
             return f"data:image/jpeg;base64,{base64.b64encode(jpeg()).decode()}"
-        return None
+        except PolyplinkError:  # neither recording nor crop
+            desk.pictures.missing.add(state["id"])
+            return None
 
     def pictures(state: dict[str, Any], group: dict[str, Any]) -> list[tuple[str | None, str]]:
         """Picture and time of the best view, then of others in order."""
@@ -481,13 +482,13 @@ def _page(desk: Desk, review: Review, t: Texts) -> str:
         for row in [best, *[row for row in group["rows"] if row != best][: MOST_VIEWS - 1]]:
             tracklet, size = state["tracklets"][row], LARGE if row == best else SMALL
             jpeg = partial(desk.picture, state["index"], row, tracklet["best"], size)
-            images.append((data_uri(jpeg), clock(tracklet["start_s"])))
+            images.append((data_uri(state, jpeg), clock(tracklet["start_s"])))
         return images
 
     def added(state: dict[str, Any], missed: dict[str, Any]) -> list[tuple[str | None, str]]:
         """The place at which a reviewer added a polyp, and its time."""
         jpeg = partial(desk.place, state["index"], missed["frame"], LARGE)
-        return [(data_uri(jpeg), clock(missed["at_s"]))]
+        return [(data_uri(state, jpeg), clock(missed["at_s"]))]
 
     sections = []
     for index, procedure in enumerate(review.procedures):

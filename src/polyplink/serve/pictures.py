@@ -77,7 +77,7 @@ class Pictures:
 
     Attributes:
         borderless: Procedures shown so far in which the visible field fills the frame.
-        missing: Procedures with a picture that neither recording nor crops had so far.
+        missing: Procedures with a picture that a hand-off lacks.
     """
 
     def __init__(
@@ -172,11 +172,7 @@ class Pictures:
             with suppress(PolyplinkError):  # then the crop is shown
                 return self.around(procedure, box["image"], tuple(corners[0].tolist()), size)
         region = enlarge(corners, settings.crop_factor, record["width"], record["height"])[0]
-        try:
-            crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
-        except PolyplinkError:
-            self.missing.add(procedure)
-            raise
+        crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
         return self.stored(crop, region.tolist(), size, procedure)
 
     def around(self, procedure: str, image: str | None, box: tuple[float, ...], size: int) -> bytes:

@@ -393,10 +393,11 @@ function missedPolyp(state, one, place) {
       "data-of": one.id, class: "quiet small", id: `remove-${one.id}`,
       "aria-label": `${t("missed.remove")}: ${addedPolyp(place, one)}`,
     })),
-  h("ul", { class: "strip" }, h("li", {}, h("div", { class: "tile" }, h("button", {
-    type: "button", class: "view", "data-do": "open_recording", "data-frame": one.frame,
-    id: `missed-${one.id}`, "aria-label": addedPolyp(place, one),
-  }, placeIn(state.index, one.frame))))));
+  !state.procedure.recording ? h("p", { class: "soft small" }, t("viewer.missing"))
+    : h("ul", { class: "strip" }, h("li", {}, h("div", { class: "tile" }, h("button", {
+        type: "button", class: "view", "data-do": "open_recording", "data-frame": one.frame,
+        id: `missed-${one.id}`, "aria-label": addedPolyp(place, one),
+      }, placeIn(state.index, one.frame))))));
 }
 
 /** Size and histology of a polyp, where the weights have probes. */

@@ -296,7 +296,7 @@ export class Viewer {
         }),
         h("span", { class: "where" }, h("b", {}, clock(this.time(this.at))),
           h("span", { class: "soft" }, ` · ${picture}`))),
-      !procedure.recording || this.trouble
+      !whole && (!procedure.recording || this.trouble)
         ? h("p", { class: "soft small" }, t("viewer.crop_only")) : null,
       h("div", { class: "actions" },
         frame !== null && button("add_missed", t(added ? "missed.added" : "missed.add"),
