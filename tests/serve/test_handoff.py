@@ -104,7 +104,7 @@ def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(
     row = table.filter(pl.col("Added by hand") == "yes").row(0, named=True)
     assert (row["Polyp"], row["Views"], row["First seen"]) == (added.polyp, 0, row["Last seen"])
     page = (out / "report.html").read_text()
-    assert page.count("not detected, added at") == 1
+    assert page.count("added by hand, seen at") == 1
     assert page.count("<img") == sum(min(6, len(polyp.views)) for one in review.procedures
                                      for polyp in one.reviewed_polyps) + 1  # fmt: skip
     # The picture is the whole frame, or the place where a polyp may have been missed.

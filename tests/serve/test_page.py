@@ -521,7 +521,7 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     expect(page.locator("#viewer-add")).to_be_enabled()
     page.keyboard.press("Escape")
     assert count_of(page) == before + 1
-    expect(page.locator(".polyp").last).to_contain_text("not detected, added at 0:00")
+    expect(page.locator(".polyp").last).to_contain_text("added by hand, seen at 0:00")
     page.locator(".polyp").last.locator(".view").click()
     expect(page.locator("#viewer .where")).to_contain_text("Picture 2 of")
     page.keyboard.press("Escape")
