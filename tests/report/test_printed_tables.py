@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
+from polyplink.core.results import Result
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import Comparison, FigureColumn, Method
 from polyplink.report.formats import Texts, interval, number, reason, signed
@@ -51,7 +52,7 @@ def test_a_comparison_table_fits_a_narrow_terminal() -> None:
     }
 
 
-def test_names_are_not_interpreted_as_markup() -> None:
+def test_names_are_not_interpreted_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
     metric = FigureColumn("m", "[red]m[/red]", "[b]group[/b]", 1.0)
     table = Comparison((metric,), (Method("[link=x]a[/link]", {"m": Figure(None)}),))
     text = print_table(comparison_table(table))
@@ -62,7 +63,11 @@ def test_names_are_not_interpreted_as_markup() -> None:
     text = print_table(difference_table({"[b]a[/b]": {"[i]m[/i]": Figure(0.1)}}))
     assert "[b]a[/b]" in text
     assert "[i]m[/i]" in text
-    assert "like frame[a].png" in print_table(matches_table("like frame[a].png", []))
+    match = {"similarity": 0.5, "start_s": 1.0, "size_mm": None, "histology": "[LGD] [/x]"}
+    match |= {"procedure_id": "[i]p", "tracklet_id": "[/t]"}
+    Result(None, printed=[matches_table("like frame[a].png", [match])]).print_text()
+    text = capsys.readouterr().out
+    assert all(name in text for name in ("like frame[a].png", "[LGD] [/x]", "[i]p", "[/t]"))
 
 
 def test_a_difference_is_bold_from_six_procedures_on() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -104,7 +103,7 @@ def probe_table(task: str, figures: Mapping[str, Figure], meanings: Mapping[str,
 
 def matches_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """A table with a row per similar view of an index, the most similar first."""
-    table = Table(title=escape(title), title_justify="left")
+    table = Table(title=Text(title, "table.title"), title_justify="left")
     right = ("", "similarity", "time", "mm")
     for name in ("", "similarity", "procedure", "time", "tracklet", "mm", "histology"):
         justify: Literal["left", "right"] = "right" if name in right else "left"
@@ -117,7 +116,7 @@ def matches_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
             clock(row["start_s"]),
             Text(row["tracklet_id"]),
             number(row["size_mm"], 1),
-            row["histology"] or DASH,
+            Text(row["histology"] or DASH),
         )
     return table
 
