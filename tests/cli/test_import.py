@@ -106,7 +106,8 @@ def test_warnings_of_an_import_are_written(tmp_path: Path) -> None:
     assert list(map(str, read_warnings(out))) == lines != []
     (out / "warnings.json").write_text(json.dumps(imported.warnings))  # of an earlier version
     assert list(map(str, read_warnings(out))) == lines
-    for broken in ("3", "[7]", '[{"kind": "boxes_read"}]', '[{"kind": 1, "values": {}}]'):
+    of_kind = '[{{"kind": "{}", "values": {{}}}}]'.format
+    for broken in ("3", "[7]", '[{"kind": 1}]', of_kind("boxes_read"), of_kind("unheard_of")):
         (out / "warnings.json").write_text(broken)
         with pytest.raises(PolyplinkError, match="holds no warnings"):
             read_warnings(out)
@@ -284,6 +285,11 @@ def test_merging_keeps_names_and_sources(
     result = polyplink("merge", out, a, b)
     assert result.exit_code == 0, result.output  # a second merge replaces the tables
     assert "warning: real-colon and colon-bench overlap" in result.stderr
+    # A set that is merged with a merged one adds no warning again.
+    more, all_three = a.with_name("more"), a.with_name("all three")
+    write_data(more, other_set(procedure="other", polyp="other"))
+    merge_data(all_three, [out, more])
+    assert read_warnings(all_three) == read_warnings(out)
 
 
 def test_equal_names_are_refused_with_both_folders(

@@ -74,7 +74,7 @@ def merge_data(
 
     warnings = overlaps(merged)
     messages = [message for folder in folders for message in read_warnings(folder)]
-    messages += map(Message.of, warnings)
+    messages += [line for line in map(Message.of, warnings) if line not in messages]
     with new_data_folder(out, merged, messages, record) as folder:
         empty = [read_empty(source, dataset.part(None)) for source, dataset in sets]
         write_empty(folder, pl.concat(empty))

@@ -164,13 +164,16 @@ def read_warnings(folder: Path) -> list[Message]:
     if not path.is_file():
         return []
     try:
-        return [
+        warnings = [
             Message("boxes_read", {"line": line})
             if isinstance(line, str)
             else from_plain(Message, {name: line[name] for name in ("kind", "values")})
             for line in read_json(path)
         ]
+        for warning in warnings:
+            warning.text()  # fails if a kind or a value of it is unknown
     except (KeyError, TypeError, ValidationError):
         raise PolyplinkError(
             f"{path} holds no warnings of an import or detection", "import or detect again"
         ) from None
+    return warnings
