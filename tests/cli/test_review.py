@@ -197,6 +197,11 @@ def test_invalid_review_folders_are_refused(
     for arguments, message in (
         ((tmp_path,), "count.json is missing"),
         ((count_folder, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),
+        ((count_folder, "--mask-overlay", "1,2,0,9"), "1,2,0,9 hides nothing of any frame"),
+        (
+            (count_folder, "--mask-overlay", "9,999,9,9"),
+            "9,999,9,9 hides nothing of any frame; the la",
+        ),
         ((count_folder, "--data", tmp_path), "is not a data folder|is missing|no folder"),
     ):
         for verb in ("review", "hand-off"):

@@ -78,6 +78,9 @@ class Pictures:
     Attributes:
         borderless: Procedures shown so far in which the visible field fills the frame.
         missing: Procedures with a picture that a hand-off lacks.
+
+    Raises:
+        PolyplinkError: If a mask has no area, or is outside the frames of all procedures.
     """
 
     def __init__(
@@ -91,6 +94,14 @@ class Pictures:
         self.procedures = {
             row["procedure_id"]: row for row in prepared.data.procedures.iter_rows(named=True)
         }
+        sizes = [(row["width"], row["height"]) for row in self.procedures.values()]
+        for left, top, width, height in self.masks:
+            PolyplinkError.unless(
+                width * height > 0 and any(left < size[0] and top < size[1] for size in sizes),
+                f"--mask-overlay {left},{top},{width},{height} hides nothing of any frame; the "
+                "largest is {} x {} pixels".format(*max(sizes, default=(0, 0))),
+                "give LEFT,TOP,WIDTH,HEIGHT in pixels of the recording",
+            )
         self._videos: dict[Path, Video] = {}
         self._open = ExitStack()
         self._lock = Lock()  # a decoder is used by one thread at a time
