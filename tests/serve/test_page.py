@@ -556,12 +556,15 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     expect(page.locator("#viewer-add")).to_be_disabled()
     page.keyboard.press("Escape")
     expect(page.locator("[id^=missed-]")).to_be_focused()
+    # Added polyps are between the others and the views that are left out.
+    page.locator("main .strip .view").first.press("x")
+    expect(page.locator(".lane .bar").last).to_have_class("bar none")
     # Without the recording.
     hidden |= {"any_frame": False, "recording": False}
     page.reload()
     expect(page.locator(".polyp").last).to_contain_text("This picture cannot be shown.")
     expect(page.locator("#recording, [id^=missed-], [id^=place-]")).to_have_count(0)
-    page.locator(".lane .bar").last.click()
+    page.locator(".lane .bar[data-frame]").click()
     page.wait_for_selector("#viewer .stage > *")
     expect(page.locator("#viewer")).not_to_contain_text("close-ups")
     assert PAGE_ERRORS[page] == []

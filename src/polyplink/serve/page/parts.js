@@ -295,11 +295,11 @@ function timeline(state) {
   const views = [...procedure.tracklets].sort((a, b) => a.start_s - b.start_s);
   const lanes = procedure.groups.map((_, place) => [place, views.filter((v) => v.polyp === place)]);
   const out = views.filter((view) => view.polyp === null);
-  if (out.length) lanes.push([null, out]);
+  const leftOut = out.length ? [[null, out]] : [];
   const question = shownQuestions(state)[state.question];
   const pair = question ? [question.a, question.b] : [];
   const bars = [
-    ...lanes.flatMap(([, inLane]) => inLane.map((view) => `bar-${view.row}`)),
+    ...[...lanes, ...leftOut].flatMap(([, inLane]) => inLane.map((view) => `bar-${view.row}`)),
     ...procedure.missed.map((one) => `bar-${one.id}`),
   ];
   const roving = bars.includes(state.rove.timeline) ? state.rove.timeline : bars[0];
@@ -307,7 +307,22 @@ function timeline(state) {
     chip(place),
     h("div", { class: "track" },
       ticks.map((s) => h("i", { "data-left": (100 * s) / length })), inside));
-  const parts = [spoken(), procedure.id, length, lanes, pair, procedure.missed];
+  const laneOfViews = ([place, inLane]) => lane(place, place, inLane.map((view) => h("button", {
+    type: "button", "data-do": "open", "data-row": view.row, id: `bar-${view.row}`,
+    class: `bar ${place === null ? "none" : looks(place)}`
+      + (pair.includes(view.row) ? " asked" : ""),
+    "data-left": (100 * view.start_s) / length,
+    "data-width": (100 * (view.end_s - view.start_s)) / length,
+    tabindex: roving === `bar-${view.row}` ? 0 : -1,
+    title: `${clock(view.start_s)} – ${clock(view.end_s)}`,
+    "aria-label": [
+      t("timeline.bar", {
+        polyp: polypOf(view), start: clock(view.start_s), end: clock(view.end_s),
+      }),
+      pair.includes(view.row) && t("view.asked"),
+    ].filter(Boolean).join(", "),
+  })));
+  const parts = [spoken(), procedure.id, length, lanes, leftOut, pair, procedure.missed];
   return reused("section", "timeline", parts, () => h("section", {
     class: "timeline", "aria-labelledby": "timeline",
   },
@@ -317,28 +332,15 @@ function timeline(state) {
     h("div", { class: "lanes", "data-rove": "timeline" },
       h("div", { class: "axis", "aria-hidden": "true" }, ticks.map((s) =>
         h("span", { "data-left": (100 * s) / length }, clock(s)))),
-      lanes.map(([place, inLane]) => lane(place, place, inLane.map((view) => h("button", {
-        type: "button", "data-do": "open", "data-row": view.row, id: `bar-${view.row}`,
-        class: `bar ${place === null ? "none" : looks(place)}`
-          + (pair.includes(view.row) ? " asked" : ""),
-        "data-left": (100 * view.start_s) / length,
-        "data-width": (100 * (view.end_s - view.start_s)) / length,
-        tabindex: roving === `bar-${view.row}` ? 0 : -1,
-        title: `${clock(view.start_s)} – ${clock(view.end_s)}`,
-        "aria-label": [
-          t("timeline.bar", {
-            polyp: polypOf(view), start: clock(view.start_s), end: clock(view.end_s),
-          }),
-          pair.includes(view.row) && t("view.asked"),
-        ].filter(Boolean).join(", "),
-      })))),
+      lanes.map(laneOfViews),
       procedure.missed.map((one, k) => lane(one.id, procedure.groups.length + k, h("button", {
         type: "button", "data-do": "open_recording", "data-frame": one.frame,
         id: `bar-${one.id}`, class: `bar ${looks(procedure.groups.length + k)}`,
         "data-left": (100 * one.at_s) / length, "data-width": 0,
         tabindex: roving === `bar-${one.id}` ? 0 : -1,
         title: clock(one.at_s), "aria-label": addedPolyp(procedure.groups.length + k, one),
-      }))))));
+      }))),
+      leftOut.map(laneOfViews))));
 }
 
 /** A polyp that the reviewer added, in words. */
