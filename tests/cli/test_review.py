@@ -147,7 +147,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
 ) -> None:
     refused = polyplink("learn-from", sample_run.weights, count_folder, "-o", tmp_path / "none")
     assert refused.exit_code == 2
-    assert "no procedure of" in refused.stderr
+    assert "no procedure with a polyp in" in refused.stderr
     assert "mark some as finished in `polyplink review`" in refused.stderr
     desk = finish_review(count_folder, sample_run.data)
     truth = read_data(sample_run.data).detections

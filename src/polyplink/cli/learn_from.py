@@ -80,7 +80,7 @@ def learn_from(
     labelled = [labels for desk in desks for labels in finished_procedures(desk)]
     PolyplinkError.unless(
         bool(labelled),
-        f"no procedure of {', '.join(map(str, reviewed))} is marked as finished",
+        f"no procedure with a polyp in {', '.join(map(str, reviewed))} is marked as finished",
         "mark some as finished in `polyplink review`",
     )
     with record.stage("learn"):
