@@ -384,7 +384,6 @@ class Desk:
                     "corrections": len(applying(solved.log, solved.decided)),
                     "corrected": solved.corrected,
                     "conflicts": len(solved.decided.set_aside),
-                    "missed": len(solved.decided.missed),
                     "duration_s": self._duration(name),
                     "done": solved.decided.done,
                     "outdated": solved.outdated,
