@@ -47,7 +47,6 @@ from polyplink.serve.possible_misses import Place, possible_misses
 from polyplink.serve.solved import (
     Solved,
     constraints_of,
-    counted,
     rows_left,
     shown_log,
     shown_question,
@@ -367,26 +366,16 @@ class Desk:
     def overview(self) -> dict[str, Any]:
         """Counts of all procedures, for the first page."""
         procedures = []
-        for index, name in enumerate(self.names):
+        for index in range(len(self.names)):
             solved = self.solve(index)
-            low, high, polyps, doubts = counted(solved)
             procedures.append(
-                {
-                    "index": index,
-                    "id": name,
-                    "polyps": polyps,
-                    "low": low,
-                    "high": high,
+                self._summary(index, solved)
+                | {
                     "tracklets": len(solved.counted),
                     "alarms": solved.table.height - len(solved.counted),
-                    "questions": sum(doubt.close for doubt in doubts),
+                    "questions": sum(doubt.close for doubt in solved.doubts),
                     "answered": solved.answered,
-                    "corrections": len(applying(solved.log, solved.decided)),
-                    "corrected": solved.corrected,
                     "conflicts": len(solved.decided.set_aside),
-                    "duration_s": self._duration(name),
-                    "done": solved.decided.done,
-                    "outdated": solved.outdated,
                 }
             )
         names = self.prepared.data.procedures["dataset"]
@@ -405,31 +394,36 @@ class Desk:
             "procedures": procedures,
         }
 
-    def procedure(self, index: int) -> dict[str, Any]:
-        """The state of a procedure (polyps, questions, conflicts, log), as JSON-ready values."""
-        solved, name = self.solve(index), self.names[index]
-        row = self.pictures.procedures[name]
-        low, high, polyps, doubts = counted(solved)
-        tracklets = self._tracklets(solved, name)
+    def _summary(self, index: int, solved: Solved) -> dict[str, Any]:
+        """What both the first page and the page of a procedure show of it."""
+        low, high = solved.interval
         return {
             "index": index,
-            "id": name,
-            "version": self.version(),
-            "warnings": self._warnings(),
-            "duration_s": self._duration(name),
-            "fps": row["fps"],
-            "n_frames": row["n_frames"],
-            "width": row["width"],
-            "height": row["height"],
-            "recording": self.pictures.recorded(name),
-            "any_frame": self.pictures.any_frame(name),
-            "polyps": polyps,
+            "id": self.names[index],
+            "duration_s": self._duration(self.names[index]),
+            "polyps": solved.n_polyps,
             "low": low,
             "high": high,
             "corrections": len(applying(solved.log, solved.decided)),
             "corrected": solved.corrected,
             "done": solved.decided.done,
             "outdated": solved.outdated,
+        }
+
+    def procedure(self, index: int) -> dict[str, Any]:
+        """The state of a procedure (polyps, questions, conflicts, log), as JSON-ready values."""
+        solved, name = self.solve(index), self.names[index]
+        row = self.pictures.procedures[name]
+        tracklets = self._tracklets(solved, name)
+        return self._summary(index, solved) | {
+            "version": self.version(),
+            "warnings": self._warnings(),
+            "fps": row["fps"],
+            "n_frames": row["n_frames"],
+            "width": row["width"],
+            "height": row["height"],
+            "recording": self.pictures.recorded(name),
+            "any_frame": self.pictures.any_frame(name),
             "groups": self._groups(solved, tracklets),
             "missed": [
                 {"id": missed.id, "frame": missed.frame, "at_s": missed.seconds(self.rates[name])}
@@ -438,7 +432,7 @@ class Desk:
             "tracklets": tracklets,
             "questions": [
                 shown_question(doubt, solved.counted)
-                for doubt in sorted(doubts, key=lambda doubt: not doubt.close)
+                for doubt in sorted(solved.doubts, key=lambda doubt: not doubt.close)
             ],
             "places": [
                 {

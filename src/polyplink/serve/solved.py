@@ -65,20 +65,22 @@ class Solved(NamedTuple):
         """Whether a person decided part of this count, so that its interval does not apply."""
         return any(answer.kind != "unsure" for answer in applying(self.log, self.decided))
 
+    @property
+    def n_polyps(self) -> int:
+        """Number of polyps, with those that the reviewer added."""
+        linked = 0 if self.identities is None else len(self.identities.names)
+        return linked + len(self.decided.missed)
 
-def counted(solved: Solved) -> tuple[int | None, int | None, int, list[Doubt]]:
-    """Low and high end of the interval, count, and doubts of a procedure.
+    @property
+    def interval(self) -> tuple[int, int] | tuple[None, None]:
+        """Lowest and highest number of polyps, 90 %; None for a count that a person made."""
+        interval = None if self.identities is None or self.corrected else self.identities.interval
+        return interval or (None, None)
 
-    The count includes polyps that the reviewer added. The interval is that of the automatic count:
-    it says nothing about a count that a person made.
-    """
-    identities, n_missed = solved.identities, len(solved.decided.missed)
-    if identities is None:
-        return None, None, n_missed, []
-    low, high = None, None
-    if identities.interval is not None and not solved.corrected:
-        low, high = identities.interval
-    return low, high, len(identities.names) + n_missed, identities.doubts
+    @property
+    def doubts(self) -> list[Doubt]:
+        """The decisions to review."""
+        return [] if self.identities is None else self.identities.doubts
 
 
 def rows_left(move: Mapping[str, Any], polyps: Sequence[int | None]) -> list[int]:
