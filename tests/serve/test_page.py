@@ -556,6 +556,14 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     expect(page.locator("#viewer-add")).to_be_disabled()
     page.keyboard.press("Escape")
     expect(page.locator("[id^=missed-]")).to_be_focused()
+    # A whole recording plays to its end.
+    context.route("**/frames/*.jpg*", lambda route: route.fulfill(body=picture))
+    page.locator("#recording").click()
+    for key in ("End", "ArrowLeft", "ArrowLeft", "ArrowLeft", " "):
+        page.keyboard.press(key)
+    expect(page.locator("#viewer .where")).to_contain_text("Picture 252 of 252")
+    expect(page.locator("#viewer-play")).to_have_attribute("aria-label", "Play")
+    page.keyboard.press("Escape")
     # Added polyps are between the others and the views that are left out.
     page.locator("main .strip .view").first.press("x")
     expect(page.locator(".lane .bar").last).to_have_class("bar none")

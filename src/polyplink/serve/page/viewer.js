@@ -162,8 +162,9 @@ export class Viewer {
     }
     if (this.row !== row || this.at !== place || this.closeUp !== closeUp || !this.shown) return;
     this.draw(image, boxes);
-    for (let k = 1; k <= AHEAD; k++) {
-      if (place + k < this.length) this.picture(place + k).catch(() => {});
+    const by = this.playing ? this.stride : 1;
+    for (let next = place + by; next <= place + AHEAD * by && next < this.length; next += by) {
+      this.picture(next).catch(() => {});
     }
   }
 
@@ -183,16 +184,26 @@ export class Viewer {
     frame.prepend(image); // last: in the inert document of `h` it would be loaded again
   }
 
+  get fps() { return this.state().procedure.fps ?? 25; }
+
+  /** Pictures from one that is drawn to the next while playing. */
+  get stride() { return this.closeUp ? 1 : Math.max(1, Math.round(this.fps / FRAMES_A_SECOND)); }
+
+  /** Play or pause; a view begins again after its end, and a whole recording stops there. */
   async play() {
     this.playing = !this.playing;
     this.render();
-    const fps = this.state().procedure.fps ?? 25;
-    const stride = this.closeUp ? 1 : Math.max(1, Math.round(fps / FRAMES_A_SECOND));
-    const wait = this.closeUp ? 1000 / CLOSE_UPS_A_SECOND : (1000 * stride) / fps;
-    const row = this.row;
+    const { stride, row } = this;
+    const wait = this.closeUp ? 1000 / CLOSE_UPS_A_SECOND : (1000 * stride) / this.fps;
+    if (row === null && this.playing && this.at === this.length - 1) await this.go(0);
     while (this.playing && this.shown && this.row === row) {
       const due = performance.now() + wait;
-      await this.go(this.at + stride >= this.length ? 0 : this.at + stride);
+      const next = this.at + stride;
+      if (row === null && next >= this.length) {
+        this.step(this.length - 1 - this.at);
+        return;
+      }
+      await this.go(next >= this.length ? 0 : next);
       await new Promise((done) => { setTimeout(done, Math.max(0, due - performance.now())); });
     }
   }
@@ -213,7 +224,7 @@ export class Viewer {
 
   turn(by) {
     if (this.row === null) {
-      const frames = Math.round(LEAP * (this.state().procedure.fps ?? 25));
+      const frames = Math.round(LEAP * this.fps);
       this.playing = false;
       this.go(Math.max(0, Math.min(this.length - 1, this.at + by * frames)));
       return;
