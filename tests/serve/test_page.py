@@ -27,6 +27,7 @@ from playwright.sync_api import (
 )
 
 from polyplink.associate.identities import Doubt
+from polyplink.counting.corrections import Correction, append_correction
 from polyplink.report.contents import Procedure, Report, Tracklet
 from polyplink.report.page import render
 from polyplink.serve.desk import Desk
@@ -660,3 +661,14 @@ def test_pages_show_the_corrections_of_other_pages(context: BrowserContext, addr
     expect(notice).to_contain_text("was closed in the terminal")
     second_page.route("**/version", lambda route: route.fulfill(status=403))
     expect(notice).to_contain_text("has been started again")
+
+
+def test_a_log_with_a_time_that_is_none_is_shown(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    name = Desk(counted_folder).names[1]
+    append_correction(counted_folder / "count", Correction(name, "done", at="gestern"))
+    page = open_page(context, address)
+    page.locator(".log summary").click()
+    expect(page.locator(".log li")).to_contain_text("gestern")
+    assert PAGE_ERRORS[page] == []

@@ -60,8 +60,12 @@ export function clock(seconds) {
 /** A duration of a view: tenths below ten seconds. */
 export const lasting = (seconds) => number(Math.max(seconds, 0.1), seconds < 9.95 ? 1 : 0);
 
-export const moment = (iso) =>
-  format("DateTimeFormat", { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
+/** A day with its time; a text that is none as it is. */
+export function moment(iso) {
+  const day = new Date(iso);
+  return Number.isNaN(day.valueOf()) ? iso
+    : format("DateTimeFormat", { dateStyle: "medium", timeStyle: "short" }).format(day);
+}
 
 /** The interval of a count, as a phrase. */
 export function interval({ low, high, polyps, corrected }) {
