@@ -75,8 +75,10 @@ def possible_misses(
     runs.sort(key=lambda run: -float(scores[run].sum()))
     frames, best = sorted_boxes["frame"].to_list(), dict[int, int]()
     for run in runs:
+        if len(best) == MOST:
+            break
         free = [row for row in range(run.start, run.stop) if frames[row] not in best]
-        if free and len(best) < MOST:
+        if free:
             row = max(free, key=scores.__getitem__)
             best[frames[row]] = row
     columns = ("frame", "image", *BOX)
