@@ -154,10 +154,13 @@ def test_trained_procedures_and_unknown_polyps_are_refused(
         )
     assert not (tmp_path / "data" / "prepared").exists()  # refused before crops are cut
     unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
+    parts = {"eval": NAMES[4:], "none": []}
     folder = tmp_path / "unknown"
-    write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, {"eval": NAMES[4:]}))
+    write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, parts))
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
         evaluate_weights(sample_run.weights, folder, out=tmp_path, device="cpu")
+    with pytest.raises(PolyplinkError, match="the part has no procedure to evaluate"):
+        evaluate_weights(sample_run.weights, folder, out=tmp_path, part="none", device="cpu")
 
 
 def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: Path) -> None:

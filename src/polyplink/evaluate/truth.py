@@ -55,9 +55,12 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
     """Tracklets, or fragments of `clip` crops, as samples for the tasks of `evaluate`.
 
     Raises:
-        PolyplinkError: If the part has no tracklets, or no polyp is known.
+        PolyplinkError: If the part has no procedure, no tracklet or no known polyp.
     """
     table = prepared.tracklets if clip is None else fragment_table(prepared, clip)
+    PolyplinkError.unless(
+        bool(prepared.procedures), "the part has no procedure to evaluate", "give another --part"
+    )
     if table.is_empty():
         raise PolyplinkError(
             f"no tracklet of {prepared.settings.min_length} boxes or more to evaluate on",
