@@ -110,9 +110,12 @@ def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(
     # The picture is the whole frame, or the place where a polyp may have been missed.
     assert base64.b64encode(desk.frame(0, frame, 480)).decode() in page
     places = [Place(frame, image, tuple(box))]
+    desk.place.cache_clear()
     monkeypatch.setattr(desk, "possible_misses", lambda _: places)
     hand_off(desk)
     place = desk.pictures.around(desk.names[0], image, tuple(box), 480)
+    monkeypatch.setattr(desk.pictures, "_decoded", None)  # it is decoded once
+    assert desk.place(0, frame, 480) == place
     assert base64.b64encode(place).decode() in (out / "report.html").read_text()
     # Boxes are of the detected polyps alone.
     boxes = import_coco(out / "coco", images=False).data.detections

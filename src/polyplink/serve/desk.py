@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from polyplink.counting.result import FILE, Count
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.vectors import read_embeddings
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
-from polyplink.serve.pictures import Mask, Pictures, parse_mask
+from polyplink.serve.pictures import PICTURES_CACHED, Mask, Pictures, parse_mask
 from polyplink.serve.possible_misses import Place, possible_misses
 from polyplink.serve.solved import (
     Solved,
@@ -117,6 +117,7 @@ class Desk:
         self._log: tuple[int, list[Correction]] = (-1, [])
         self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of corrections
         self.possible_misses = cache(self._possible_misses)
+        self.place = lru_cache(PICTURES_CACHED)(self._place)
 
     def _indexed_by(self, folder: Path) -> "Index":
         from polyplink.scale.index import Index  # noqa: PLC0415 - compiles code, rarely used
@@ -544,7 +545,7 @@ class Desk:
         self.solve(index)
         return self.pictures.frame(self.names[index], frame, size)
 
-    def place(self, index: int, frame: int, size: int) -> bytes:
+    def _place(self, index: int, frame: int, size: int) -> bytes:
         """The place of a frame at which a polyp may have been missed, else the frame, as JPEG.
 
         Raises:
