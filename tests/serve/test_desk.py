@@ -320,6 +320,7 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
         assert pictures.recorded(name)
         assert pictures.video_of(name) == f"{name}.mp4"
         assert number_of(pixels(pictures.frame(name, 7))) == 7
+        assert pictures.image(name, 7) == f"{name}.mp4#7"  # of a place, also without its image
         masked = Pictures(pictures.prepared, tmp_path, field=True)
         field = masked.field_of(name)
         assert field is not None

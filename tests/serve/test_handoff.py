@@ -109,7 +109,7 @@ def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(
                                      for polyp in one.reviewed_polyps) + 1  # fmt: skip
     # The picture is the whole frame, or the place where a polyp may have been missed.
     assert base64.b64encode(desk.frame(0, frame, 480)).decode() in page
-    places = [Place(frame, image, tuple(box))]
+    places = [Place(frame, tuple(box))]
     desk.place.cache_clear()
     monkeypatch.setattr(desk, "possible_misses", lambda _: places)
     hand_off(desk)

@@ -554,7 +554,8 @@ class Desk:
         self.solve(index)
         for place in self.possible_misses(index):
             if place.frame == frame:
-                return self.pictures.around(self.names[index], place.image, place.box, size)
+                name = self.names[index]
+                return self.pictures.around(name, self.pictures.image(name, frame), place.box, size)
         return self.frame(index, frame, size)
 
     def boxes(self, index: int, row: int) -> dict[str, Any]:

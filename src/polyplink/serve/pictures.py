@@ -224,7 +224,7 @@ class Pictures:
         Raises:
             PolyplinkError: If the frame is missing or cannot be decoded.
         """
-        pixels = self.read(procedure, self._image(procedure, frame))
+        pixels = self.read(procedure, self.image(procedure, frame))
         if isinstance(pixels, str):
             raise PolyplinkError(
                 f"frame {frame} of {procedure} cannot be shown ({pixels})", "continue with another"
@@ -232,7 +232,7 @@ class Pictures:
         picture = self._masked(pixels, (0, 0), procedure=procedure)
         return _jpeg(picture, size or max(pixels.shape))
 
-    def _image(self, procedure: str, frame: int) -> str | None:
+    def image(self, procedure: str, frame: int) -> str | None:
         """The image of a frame; None if it is not known."""
         boxes = self.prepared.detections.filter(procedure_id=procedure, frame=frame)
         image: str | None = next(iter(boxes["image"].drop_nulls().head(1)), None)
@@ -280,7 +280,7 @@ class Pictures:
         n_frames = self.procedures[procedure]["n_frames"]
         numbers = boxes["frame"].to_list() or range(n_frames)  # all if nothing was detected
         places = np.unique(np.linspace(0, len(numbers) - 1, FRAMES).round().astype(int))
-        images = (self._image(procedure, numbers[place]) for place in places.tolist())
+        images = (self.image(procedure, numbers[place]) for place in places.tolist())
         read = [self.read(procedure, image) for image in images]
         frames = [pixels for pixels in read if not isinstance(pixels, str)]
         if not frames:

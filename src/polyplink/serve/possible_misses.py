@@ -22,12 +22,10 @@ class Place:
 
     Attributes:
         frame: Frame of the box.
-        image: Image of the frame; None if it is not known.
         box: Left, top, width and height of the box, pixels.
     """
 
     frame: int
-    image: str | None
     box: tuple[float, float, float, float]
 
 
@@ -81,6 +79,5 @@ def possible_misses(
         if free:
             row = max(free, key=scores.__getitem__)
             best[frames[row]] = row
-    columns = ("frame", "image", *BOX)
-    rows = sorted_boxes[[*best.values()]].select(columns).sort("frame").iter_rows()
-    return [Place(frame, image, (x, y, w, h)) for frame, image, x, y, w, h in rows]
+    rows = sorted_boxes[[*best.values()]].select("frame", *BOX).sort("frame").iter_rows()
+    return [Place(frame, (x, y, w, h)) for frame, x, y, w, h in rows]
