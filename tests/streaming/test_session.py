@@ -273,7 +273,10 @@ def test_a_signal_ends_a_count_while_the_detector_hangs(at_once: int) -> None:
         assert follow(source(pictures(60), "lines"), opened, cast("LiveCount", recorder))
     finally:
         release.set()
-    assert [number for number, _ in recorder.taken] == list(range(20))
+    # The frames before the one that hangs; the last of them may not have been taken yet.
+    taken = [number for number, _ in recorder.taken]
+    assert taken == list(range(len(taken)))
+    assert 20 - 2 * at_once <= len(taken) <= 20
 
 
 @pytest.mark.parametrize("broken", ["source", "detector"])
