@@ -386,7 +386,7 @@ def look(detector: Detector, picture: Picture) -> Floats:
     return checked(detector(picture.rgb()), picture.size)
 
 
-def checked(found: npt.ArrayLike, size: tuple[int, ...]) -> Floats:
+def checked(output: npt.ArrayLike, size: tuple[int, ...]) -> Floats:
     """Check a detector's boxes (k, 5), or an empty list, and clip them to an image's size.
 
     Raises:
@@ -394,9 +394,9 @@ def checked(found: npt.ArrayLike, size: tuple[int, ...]) -> Floats:
     """
     expected = "return (k, 5): x, y, w, h in pixels, and a score from 0 to 1"
     try:
-        boxes = np.asarray(found, np.float64)
+        boxes = np.asarray(output, np.float64)
     except (TypeError, ValueError, RuntimeError) as error:  # a tensor with a gradient, on a GPU
-        returned = f"the detector returned {type(found).__name__}, which is not an array"
+        returned = f"the detector returned {type(output).__name__}, which is not an array"
         raise PolyplinkError(f"{returned} ({first_line(error)})", expected) from error
     boxes = boxes if boxes.size else np.empty((0, 5))
     sound = boxes.ndim == 2 and boxes.shape[1] == 5 and bool(np.isfinite(boxes).all())
