@@ -105,6 +105,7 @@ class Pictures:
         self._videos: dict[Path, Video] = {}
         self._open = ExitStack()
         self._lock = Lock()  # a decoder is used by one thread at a time
+        self.first_image = cache(self._first_image)
         self.images_of = cache(self._images_of)
         self.view = lru_cache(PICTURES_CACHED)(self._view)
         self.frame = lru_cache(FRAMES_CACHED)(self._frame)
@@ -113,7 +114,7 @@ class Pictures:
         """Whether frames of a procedure can be shown."""
         if self.any_frame(procedure):
             return True
-        image = self._first_image(procedure)
+        image = self.first_image(procedure)
         return (
             image is not None and (self._source(procedure) / image.partition(INSIDE)[0]).is_file()
         )
@@ -128,7 +129,7 @@ class Pictures:
         `detect` takes the k-th image of the folder for frame k. If the images of boxes are of other
         frames, only these are known.
         """
-        first = self._first_image(procedure) or ""
+        first = self.first_image(procedure) or ""
         folder = PurePosixPath(first).parent
         if INSIDE in first or not (self._source(procedure) / folder).is_dir():
             return ()
@@ -143,7 +144,7 @@ class Pictures:
 
         A video in which nothing was detected is known by the name of its procedure.
         """
-        source, image = self._source(procedure), self._first_image(procedure)
+        source, image = self._source(procedure), self.first_image(procedure)
         if image is not None:
             names = [place[0] for place in [split_frame_name(image)] if place]
         else:
@@ -177,12 +178,14 @@ class Pictures:
         place = tracklet["offset"] + k * settings.stride
         box = self.prepared.detections.row(place, named=True)
         record = self.procedures[procedure]
-        corners = np.array([[box[side] for side in BOX]])
+        sides = tuple(box[side] for side in BOX)
         crop_suffices = size <= SHARP * 2 and settings.size >= SHARP
         if not (crop_suffices and self.prepared.has_crops(procedure)) and self.recorded(procedure):
             with suppress(PolyplinkError):  # then the crop is shown
-                return self.around(procedure, box["image"], tuple(corners[0].tolist()), size)
-        region = enlarge(corners, settings.crop_factor, record["width"], record["height"])[0]
+                return self.around(procedure, box["image"], sides, size)
+        region = enlarge(
+            np.array([sides]), settings.crop_factor, record["width"], record["height"]
+        )[0]
         crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
         return self.stored(crop, region.tolist(), size, procedure)
 
@@ -204,10 +207,7 @@ class Pictures:
         square = np.array([[x + w / 2 - side / 2, y + h / 2 - side / 2, side, side]])
         region = enlarge(square, 1.0, record["width"], record["height"])[0]
         left, top, right, bottom = region
-        pixels = self.read(procedure, image)
-        if isinstance(pixels, str):
-            raise PolyplinkError(f"{image} cannot be shown ({pixels})", "continue with another")
-        picture = self._masked(pixels, (0, 0), procedure=procedure)
+        picture = self._recorded_picture(procedure, image, str(image))
         return _jpeg(picture[top:bottom, left:right], size)
 
     def stored(
@@ -224,13 +224,20 @@ class Pictures:
         Raises:
             PolyplinkError: If the frame is missing or cannot be decoded.
         """
-        pixels = self.read(procedure, self.image(procedure, frame))
+        image = self.image(procedure, frame)
+        picture = self._recorded_picture(procedure, image, f"frame {frame} of {procedure}")
+        return _jpeg(picture, size or max(picture.shape))
+
+    def _recorded_picture(self, procedure: str, image: str | None, name: str) -> Pixels:
+        """A frame of the recording with the masks black; `name` is for the error.
+
+        Raises:
+            PolyplinkError: If the frame cannot be read.
+        """
+        pixels = self.read(procedure, image)
         if isinstance(pixels, str):
-            raise PolyplinkError(
-                f"frame {frame} of {procedure} cannot be shown ({pixels})", "continue with another"
-            )
-        picture = self._masked(pixels, (0, 0), procedure=procedure)
-        return _jpeg(picture, size or max(pixels.shape))
+            raise PolyplinkError(f"{name} cannot be shown ({pixels})", "continue with another")
+        return self._masked(pixels, (0, 0), procedure=procedure)
 
     def image(self, procedure: str, frame: int) -> str | None:
         """The image of a frame; None if it is not known."""
