@@ -35,13 +35,13 @@ def test_places_are_the_best_boxes_of_the_likeliest_tracks_of_unused_boxes() -> 
     faint = [(frame, 300.0, 0.2 + frame / 100, False) for frame in range(5)]
     single = [(40, 500.0, 0.7, False)]
     boxes = boxes_of(*single, *faint, *beside, *tracked)
-    assert possible_misses(boxes, TRACKS, 25.0) == [
+    assert possible_misses(boxes, TRACKS, {"v": 25.0}, {}) == [
         Place(4, (300.0, 40.0, 20.0, 20.0)),
         Place(40, (500.0, 40.0, 20.0, 20.0)),
     ]
     # A track of several faint boxes comes before a single one; the page has them in time.
     many = [(100 + 50 * k, 300.0, 0.7 + k / 100, False) for k in range(MOST)]
-    places = possible_misses(boxes_of(*faint, *many), TRACKS, 25.0)
+    places = possible_misses(boxes_of(*faint, *many), TRACKS, {"v": 25.0}, {})
     assert [place.frame for place in places] == [4, *(100 + 50 * k for k in range(1, MOST))]
 
 
@@ -49,7 +49,7 @@ def test_each_place_has_a_frame_of_its_own() -> None:
     left = [(frame, 100.0, 0.2 + frame / 100, False) for frame in range(5)]
     right = [(frame, 400.0, 0.1 + frame / 100, False) for frame in range(5)]
     single = [(4, 700.0, 0.2, False)]
-    assert possible_misses(boxes_of(*left, *right, *single), TRACKS, 25.0) == [
+    assert possible_misses(boxes_of(*left, *right, *single), TRACKS, {"v": 25.0}, {}) == [
         Place(3, (400.0, 40.0, 20.0, 20.0)),
         Place(4, (100.0, 40.0, 20.0, 20.0)),
     ]
@@ -57,7 +57,7 @@ def test_each_place_has_a_frame_of_its_own() -> None:
 
 def test_annotated_boxes_and_boxes_without_a_score_are_no_places() -> None:
     rows = [(frame, 300.0, 0.4, False) for frame in range(5)]
-    assert len(possible_misses(boxes_of(*rows), TRACKS, 25.0)) == 1
-    assert possible_misses(boxes_of(*rows, polyp_id=["p"] * 5), TRACKS, 25.0) == []
-    assert possible_misses(boxes_of(*rows, score=[None] * 5), TRACKS, 25.0) == []
-    assert possible_misses(boxes_of(), TRACKS, 25.0) == []
+    assert len(possible_misses(boxes_of(*rows), TRACKS, {"v": 25.0}, {})) == 1
+    assert possible_misses(boxes_of(*rows, polyp_id=["p"] * 5), TRACKS, {"v": 25.0}, {}) == []
+    assert possible_misses(boxes_of(*rows, score=[None] * 5), TRACKS, {"v": 25.0}, {}) == []
+    assert possible_misses(boxes_of(), TRACKS, {"v": 25.0}, {}) == []

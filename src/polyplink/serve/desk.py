@@ -350,9 +350,9 @@ class Desk:
 
     def _possible_misses(self, index: int) -> list[Place]:
         """The places of a procedure at which the detector may have missed a polyp."""
-        name = self.names[index]
-        boxes, scenes = self._boxes.filter(procedure_id=name), read_scenes(self.data).get(name)
-        return possible_misses(boxes, self.prepared.settings.tracks, self.rates[name], scenes)
+        boxes = self._boxes.filter(procedure_id=self.names[index])
+        tracks, scenes = self.prepared.settings.tracks, read_scenes(self.data)
+        return possible_misses(boxes, tracks, self.rates, scenes)
 
     def _warnings(self) -> dict[str, list[str]]:
         """The warnings of the count by language; of polyps that look alike, as corrected."""

@@ -5,6 +5,7 @@ boxes are linked without these thresholds, and the reviewer is shown the tracks 
 sums of scores.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -30,7 +31,10 @@ class Place:
 
 
 def possible_misses(
-    boxes: pl.DataFrame, tracks: TrackSettings, fps: float, scenes: Ints | None = None
+    boxes: pl.DataFrame,
+    tracks: TrackSettings,
+    fps: Mapping[str, float],
+    scenes: Mapping[str, Ints],
 ) -> list[Place]:
     """The places of a procedure at which a polyp may have been missed, in temporal order.
 
@@ -39,8 +43,8 @@ def possible_misses(
             counted or left out, has the box. Boxes of known polyps and boxes without a score are
             not used.
         tracks: How the tracklets were made, apart from the thresholds.
-        fps: Frames per second.
-        scenes: The scenes of the procedure, see `build_tracklets`.
+        fps: Frames per second by procedure.
+        scenes: Scenes by procedure, see `build_tracklets`.
     """
     # The boxes of no tracklet that do not lie on a box of one.
     detected = boxes.filter(pl.col("polyp_id").is_null(), pl.col("score").is_not_null())
@@ -61,13 +65,7 @@ def possible_misses(
     # Their tracks, and of the likeliest ones the best box. A frame has one place at most, because a
     # polyp is added by its frame.
     settings = PrepareSettings(tracks=replace(tracks, high=0.0, low=0.0))
-    names = unused["procedure_id"].unique().to_list()
-    sorted_boxes, table = build_tracklets(
-        unused,
-        settings,
-        fps=dict.fromkeys(names, fps),
-        scenes={} if scenes is None else dict.fromkeys(names, scenes),
-    )
+    sorted_boxes, table = build_tracklets(unused, settings, fps=fps, scenes=scenes)
     scores = sorted_boxes["score"].to_numpy()
     runs = [slice(first, first + n) for first, n in table.select("offset", "n").iter_rows()]
     runs.sort(key=lambda run: -float(scores[run].sum()))
