@@ -46,12 +46,8 @@ export class Viewer {
   async open(row) {
     const view = this.state().procedure.tracklets[row];
     if (!view) return;
-    Object.assign(this, { row, alike: null, playing: false, trouble: null });
-    this.closeUp = !this.state().procedure.recording;
-    this.at = this.closeUp ? view.best : 0;
-    if (!this.shown) this.dialog.showModal();
-    this.stage()?.replaceChildren();
-    this.render();
+    const closeUp = !this.state().procedure.recording;
+    this.begin({ row, closeUp, at: closeUp ? view.best : 0 });
     if (this.closeUp) return this.go(this.at);
     try {
       const frames = [...(await this.boxesOf(view)).keys()];
@@ -66,13 +62,16 @@ export class Viewer {
 
   /** Show the whole recording, at a frame. */
   openRecording(frame) {
-    Object.assign(this, {
-      row: null, alike: null, playing: false, trouble: null, closeUp: false, at: frame,
-    });
+    this.begin({ row: null, closeUp: false, at: frame });
+    return this.go(frame);
+  }
+
+  /** Show the dialog for a view, or for the whole recording (`row` is null), without a picture. */
+  begin({ row, closeUp, at }) {
+    Object.assign(this, { row, closeUp, at, alike: null, playing: false, trouble: null });
     if (!this.shown) this.dialog.showModal();
     this.stage()?.replaceChildren();
     this.render();
-    return this.go(frame);
   }
 
   /** The boxes of a view by frame. */
