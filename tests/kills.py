@@ -141,7 +141,9 @@ def _child(job: dict[str, Any], report: int) -> None:
                 )
                 code = int(not desk.correct(0, {"kind": "same", "a": 0, "b": 1}))
             else:
-                code = int(app(job["arguments"], standalone_mode=False) or 0)
+                app(job["arguments"])
+        except SystemExit as end:
+            code = int(end.code or 0)
         except BaseException:
             traceback.print_exc()
     answer = {"code": code, "output": output.getvalue()[-3000:], "events": events[0]}

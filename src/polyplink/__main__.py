@@ -8,7 +8,7 @@ import sys
 import warnings
 from io import TextIOWrapper
 
-from polyplink.core.errors import INTERRUPTED, MISTAKE, UNEXPECTED
+from polyplink.core.errors import INTERRUPTED, one_line_errors
 
 
 def main() -> None:
@@ -21,46 +21,13 @@ def main() -> None:
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     try:
-        # Imported here, so that Ctrl-C during the import prints no traceback either.
-        from polyplink.cli.command import app  # noqa: PLC0415
+        with one_line_errors():
+            from polyplink.cli.command import app  # noqa: PLC0415 - Ctrl-C may interrupt it
 
-        code = app(standalone_mode=False, prog_name="polyplink")
-        sys.stdout.flush()  # here, where the errors of a full or closed output are caught
+            app(prog_name="polyplink")
+    finally:
         # Everything is written: Ctrl-C ends what libraries do at exit, without a traceback.
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-        sys.exit(code)
-    except BrokenPipeError:  # the reader closed the pipe, as in `polyplink ... | head`
-        _forget_output()
-    except OSError as error:
-        _forget_output()
-        print(f"polyplink: {error.strerror or error}; check the output", file=sys.stderr)
-        sys.exit(MISTAKE)
-    except KeyboardInterrupt:
-        print("polyplink: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except Exception as error:
-        # A mistake on the command line itself; its class is private to the library below.
-        message = getattr(error, "format_message", None)
-        if message is None:
-            from polyplink.core.unexpected import unexpected  # noqa: PLC0415 - for this alone
-
-            print(f"polyplink: {unexpected(error, 'polyplink')}", file=sys.stderr)
-            sys.exit(UNEXPECTED)
-        if type(error).__name__ == "NoArgsIsHelpError":  # a group without its verb
-            print(message(), file=sys.stderr)
-            sys.exit(MISTAKE)
-        text = " ".join(message().split()).rstrip(".").replace("Value error, ", "")
-        if text.startswith("Got unexpected extra argument"):
-            text += "; put a name that has spaces in quotes"
-        context = getattr(error, "ctx", None)
-        page = getattr(context, "command_path", "polyplink")
-        if type(error).__name__ == "MissingParameter" and context is not None:
-            from polyplink.cli.command import missing_argument  # noqa: PLC0415 - for this alone
-
-            text = missing_argument(context, sys.argv[len(page.split()) :]) or text
-        then = " See" if text.endswith("?") else "; see"
-        print(f"polyplink: {text}{then} `{page} --help`", file=sys.stderr)
-        sys.exit(MISTAKE)
 
 
 def silence_libraries() -> None:
@@ -94,11 +61,6 @@ def _open_streams() -> None:
                 stream.reconfigure(encoding="utf-8")
             if number:
                 stream.reconfigure(errors="backslashreplace")
-
-
-def _forget_output() -> None:
-    """Discard what is left in stdout's buffer: Python would fail on it again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

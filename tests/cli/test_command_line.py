@@ -271,7 +271,7 @@ def run_program(calls: Sequence[Sequence[str]]) -> list[tuple[int, str, str]]:
 
 
 WRONG_ARGUMENTS = {
-    ("improt",): "No such command 'improt'. Did you mean 'import'? See `polyplink --help`",
+    ("improt",): "no command 'improt'; did you mean import?",
     ("count", "film.mp4"): "DATA missing; a video is counted by `polyplink run film.mp4`; see",
     ("evaluate",): "WEIGHTS and DATA missing: type `polyplink evaluate WEIGHTS DATA`; see",
     ("evaluate", "my run"): "DATA missing: type `polyplink evaluate 'my run' DATA`; see",
@@ -341,7 +341,7 @@ def test_a_full_output_device_is_one_line() -> None:
         )
     assert result.returncode == 2
     (line,) = result.stderr.splitlines()
-    assert line.startswith("polyplink: No space left")
+    assert line.startswith("polyplink: the disk is full")
 
 
 def test_a_path_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ def test_simulate_does_not_import_other_packages(tmp_path: Path) -> None:
     code = f"""
 import contextlib, io
 from polyplink.cli.command import app
-with contextlib.redirect_stdout(io.StringIO()):
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     app(["simulate", {str(tmp_path / "a")!r}, "--preset", "smoke", "--write", "tables",
-         "--workers", "1"], standalone_mode=False)
+         "--workers", "1"])
 """
     heavy = ("polyplink.learn", "polyplink.associate", "jinja2", "matplotlib", "sklearn")
     assert imported(code, heavy) == []

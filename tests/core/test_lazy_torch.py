@@ -26,7 +26,8 @@ from polyplink.cli.command import app
 from polyplink.core.parts import VERBS
 with contextlib.redirect_stdout(io.StringIO()):
     for name in VERBS.names():
-        app([*name.split(), "--help"], standalone_mode=False)
+        with contextlib.suppress(SystemExit):
+            app([*name.split(), "--help"])
 """
 HEAVY = ("torch", "numba", "timm", "sklearn", "matplotlib")
 

@@ -19,7 +19,7 @@ from PIL import Image
 from polyplink import train
 from polyplink.associate.grid_search import Grid, search
 from polyplink.cli import options
-from polyplink.cli.command import build, sections
+from polyplink.cli.command import sections
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import LOSSES, METRICS, REGISTRIES, SECTIONS, VERBS
@@ -35,7 +35,7 @@ from polyplink.recipes.by_name import find_recipe, override
 from polyplink.recipes.ntssl import ntssl_demo
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
-from tests.cli.calls import assert_refused, invoke, polyplink
+from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
 
@@ -239,20 +239,18 @@ def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
         "not used: a built-in verb has the name 'train'; rename it",
     )
     for words in (["longest"], ["mine", "longest"]):
-        result = invoke(build(), *words, sample_run.data, "--most", "2", "--json")
+        result = polyplink(*words, sample_run.data, "--most", "2", "--json")
         lengths = read_data(sample_run.data).procedures.sort("n_frames", descending=True)
         assert json.loads(result.stdout) == lengths["procedure_id"].head(2).to_list()
-    assert "Mine: longest." in invoke(build(), "mine", "--help").stdout
+    assert "Mine: longest." in polyplink("mine", "--help").stdout
 
 
 def test_a_verb_that_cannot_be_imported_does_not_affect_the_others(installed_parts: Path) -> None:
     (installed_parts / "my_parts.py").write_text("import numpy\nnumpy.nothing\n")
-    page = invoke(build(), "--help").stdout
+    page = polyplink("--help").stdout
     assert "  run " in page
     assert "  longest " not in page
-    assert_refused(
-        invoke(build(), "longest"), "'longest' of the package my-parts cannot be imported"
-    )
+    assert_refused(polyplink("longest"), "'longest' of the package my-parts cannot be imported")
 
 
 def test_a_plugin_layout_is_selected_in_the_detector_record(

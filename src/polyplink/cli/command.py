@@ -5,8 +5,6 @@ its command; the first line of its docstring becomes the help, and `--json` and 
 added. Other parameters can be set only from Python. A verb is imported when its command is looked
 up, and verbs import the heavy rooms inside their functions, so that `polyplink VERB --help` does
 not import torch.
-
-Every exception becomes one line on stderr and an exit code.
 """
 
 import copy
@@ -14,8 +12,8 @@ import inspect
 import os
 import shlex
 import signal
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from operator import or_
@@ -31,17 +29,15 @@ from typer.models import ArgumentInfo, OptionInfo
 from polyplink import __version__
 from polyplink.cli.function import Verb, members_of, parameters_of
 from polyplink.core.errors import (
-    INTERRUPTED,
+    LONGEST_MESSAGE,
     MISTAKE,
-    UNEXPECTED,
     PolyplinkError,
-    extras_installed,
+    find_named,
     one_line,
-    system_error,
+    one_line_errors,
 )
 from polyplink.core.parts import SECTIONS, VERBS
 from polyplink.core.results import Progress
-from polyplink.core.unexpected import unexpected
 
 GROUPS = {
     "index": "An index of views, to search for similar ones",
@@ -49,7 +45,6 @@ GROUPS = {
     "weights": "Encoders by name",
 }
 LONGEST_SUMMARY = 200  # characters of a verb's sentence in the list of verbs
-LONGEST_MESSAGE = 1200  # characters of an error or a warning
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -63,80 +58,128 @@ def sections() -> dict[str, list[str]]:
     return names
 
 
-class Commands(Mapping[str, Any]):
-    """Commands and groups by name, each built when it is looked up.
+class Verbs(TyperGroup):
+    """Verbs as commands, each imported and built when it is looked up.
 
     Args:
-        group: Name of their group, or "".
+        group: Name of the group whose verbs they are, or "" for the whole command line.
+        settings: Of `TyperGroup`.
     """
 
-    def __init__(self, group: str = "") -> None:
+    def __init__(self, *, group: str = "", **settings: Any) -> None:
+        super().__init__(**settings)
         self._prefix = f"{group} " if group else ""
-        self._built: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._built:
-            self._built[name] = self._build(name, self._prefix + name)
-        return self._built[name]
-
-    def _build(self, name: str, verb_name: str) -> Any:
-        if verb_name in VERBS:
-            return _build_command(name, verb_name)
-        if any(verb.startswith(f"{verb_name} ") for verb in VERBS):
-            return _build_group(name, verb_name)
-        # Verbs of packages are looked up last: that takes a third of the time.
-        if verb_name in VERBS.names():
-            return _build_command(name, verb_name)
-        if name in {*self}:
-            return _build_group(name, verb_name)
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        members = [verb for verb in VERBS.names() if verb.startswith(self._prefix)]
-        return iter(
-            dict.fromkeys(verb.removeprefix(self._prefix).partition(" ")[0] for verb in members)
-        )
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-def _build_command(name: str, verb: str) -> Any:
-    """Build the command of a verb."""
-    function = VERBS.find(verb)
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    first_line = (inspect.getdoc(function) or "").partition("\n")[0]
-    single.command(name, help=first_line)(command(function))
-    return get_command(single)
-
-
-def _build_group(name: str, group: str) -> TyperGroup:
-    """Build a group of verbs, such as `weights`."""
-    members = Commands(group)
-    about = f"{GROUPS.get(group, group.capitalize())}: {', '.join(members)}."
-    return _group(members, name=name, help=about, callback=lambda: None, add_completion=False)
-
-
-class InSections(TyperGroup):
-    """Lists verbs by `SECTIONS`, or a group's in one section, each with its help in full."""
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the commands and groups."""
+        verbs = [verb for verb in VERBS.names() if verb.startswith(self._prefix)]
+        return _first_words(verb.removeprefix(self._prefix) for verb in verbs)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command by name; an error in a plugin is printed as one line."""
-        with one_line_errors("polyplink"):
-            return super().get_command(ctx, cmd_name)
+        """A command or group by name; None if there is none."""
+        verb = self._prefix + cmd_name
+        # Verbs of packages are looked up last: that takes a third of the time.
+        for read_names in (VERBS.__iter__, VERBS.names):
+            names = [*read_names()]
+            if verb in names:
+                return _build_command(cmd_name, VERBS.find(verb))
+            if members := [name for name in names if name.startswith(f"{verb} ")]:
+                return _build_group(cmd_name, verb, members)
+        return None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The name of the command in some words, the command, and the words after it."""
+        name, *rest = args
+        command = self.get_command(ctx, name)
+        if command is None and not ctx.resilient_parsing:  # as in shell completion
+            find_named("command", name, dict.fromkeys(self.list_commands(ctx)))
+        return name, command, rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections; a plugin's verb that cannot be imported is left out."""
-        listed = sections() if ctx.parent is None else {"Commands": [*self.commands]}
-        width = max(map(len, self.commands))
+        """Write the commands by section, each with its help in full.
+
+        A package's verb that cannot be imported is left out.
+        """
+        names = self.list_commands(ctx)
+        width = max(map(len, names))
+        listed = {"Commands": names} if self._prefix else sections()
         for title, verbs in listed.items():
             summaries = {}
-            for name in dict.fromkeys(verb.partition(" ")[0] for verb in verbs):
+            for name in _first_words(verbs):
                 with suppress(PolyplinkError):
-                    summary = self.commands[name].get_short_help_str(LONGEST_SUMMARY)
+                    summary = self.get_command(ctx, name).get_short_help_str(LONGEST_SUMMARY)
                     summaries[name.ljust(width)] = summary
             with formatter.section(title):
                 formatter.write_dl([*summaries.items()])
+
+
+def _first_words(names: Iterable[str]) -> list[str]:
+    """First words of names of verbs, each once: verbs, and groups of verbs."""
+    return [*dict.fromkeys(name.partition(" ")[0] for name in names)]
+
+
+def _build_command(name: str, verb: Verb) -> Any:
+    """Build the command of a verb."""
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    first_line = (inspect.getdoc(verb) or "").partition("\n")[0]
+    single.command(name, help=first_line)(command(verb))
+    return get_command(single)
+
+
+def _build_group(name: str, group: str, verbs: Sequence[str]) -> Verbs:
+    """Build a group of verbs, such as `weights`."""
+    members = _first_words(verb.removeprefix(f"{group} ") for verb in verbs)
+    about = f"{GROUPS.get(group, group.capitalize())}: {', '.join(members)}."
+    return Verbs(group=group, name=name, help=about, no_args_is_help=True, rich_markup_mode=None)
+
+
+class CommandLine(Verbs):
+    """The whole command line: calling it ends the process, and every error is one line."""
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **settings: Any) -> NoReturn:
+        """Run a command line, that of the process by default, and exit with its code."""
+        words = sys.argv[1:] if args is None else args
+        with one_line_errors():
+            try:
+                code = super().main(words, *more, **settings | {"standalone_mode": False})
+                sys.stdout.flush()  # here, where the errors of a full or closed output are caught
+            except Exception as error:
+                _refuse_usage(error, words)
+                raise
+            finally:
+                _forget_unwritable_output()
+        sys.exit(code)
+
+
+def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
+    """Refuse a mistake in options and arguments that typer reports.
+
+    Args:
+        error: Any error; the classes of typer's are private.
+        words: The command line.
+    """
+    message = getattr(error, "format_message", None)
+    if message is None:
+        return
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group without its verb
+        print(message(), file=sys.stderr)
+        sys.exit(MISTAKE)
+    context: Any = getattr(error, "ctx", None)
+    page = getattr(context, "command_path", "polyplink")
+    text = " ".join(message().split()).rstrip(".").replace("Value error, ", "")
+    if text.startswith("Got unexpected extra argument"):
+        text += "; put a name that has spaces in quotes"
+    if type(error).__name__ == "MissingParameter" and context is not None:
+        text = missing_argument(context, words[page.count(" ") :]) or text
+    raise PolyplinkError(text, f"see `{page} --help`") from None
+
+
+def _forget_unwritable_output() -> None:
+    """Discard output that cannot be written: Python would fail on it again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def command(verb: Verb) -> Callable[..., None]:
@@ -315,64 +358,7 @@ def _root(
     pass
 
 
-def _group(commands: Commands, **settings: Any) -> TyperGroup:
-    """Build a group of commands with settings of `typer.Typer`."""
-    application = typer.Typer(
-        cls=InSections,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # a coloured help page would take twice as long
-        **settings,
-    )
-    group: Any = get_command(application)
-    group.commands = commands
-    built: TyperGroup = group
-    return built
-
-
-def build() -> TyperGroup:
-    """Build the application, with a command for every verb."""
-    return _group(
-        Commands(),
-        name="polyplink",
-        callback=_root,
-        help="One identity for every polyp of a colonoscopy. Not a medical device.",
-    )
-
-
-@contextmanager
-def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
-    """Turn every exception into one line and an exit code.
-
-    The exit code is 2 for a user's mistake, 130 for Ctrl-C, and 3 for any unexpected exception.
-
-    Args:
-        doing: The command, for the message.
-        debug: Also print the traceback.
-    """
-    try:
-        try:
-            with extras_installed(doing):
-                yield
-        except BaseException:
-            if debug:
-                traceback.print_exc()
-            raise
-    except PolyplinkError as error:
-        _stop(str(error), MISTAKE)
-    except KeyboardInterrupt:
-        _stop("interrupted; finished results are kept", INTERRUPTED)
-    except BrokenPipeError:
-        raise typer.Exit(0) from None
-    except OSError as error:
-        _stop(system_error(error), MISTAKE)
-    except MemoryError:
-        _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
-    except Exception as error:
-        _stop(unexpected(error, doing), UNEXPECTED)
-
-
-def missing_argument(context: Any, words: list[str]) -> str:
+def missing_argument(context: Any, words: Sequence[str]) -> str:
     """Name the arguments that a command line lacks, and the line to type; "" if it lacks none.
 
     Args:
@@ -420,9 +406,13 @@ def video_hint(values: Iterable[object]) -> str:
     return f"; a video is counted by `polyplink run {shlex.quote(videos[0])}`" if videos else ""
 
 
-def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(f"polyplink: {one_line(message, LONGEST_MESSAGE)}", err=True)
-    raise typer.Exit(code) from None
-
-
-app = build()
+_application = typer.Typer(
+    cls=CommandLine,
+    name="polyplink",
+    help="One identity for every polyp of a colonoscopy. Not a medical device.",
+    callback=_root,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # a coloured help page would take twice as long
+)
+app: Any = get_command(_application)

@@ -36,15 +36,13 @@ TOO_SURE = (
 def _list_fields(recipe: str | None) -> None:
     """Print the fields of a recipe that `--set` takes, and exit: called while options are read."""
     if recipe is not None:
-        from polyplink.cli.command import one_line_errors
         from polyplink.recipes.by_name import find_recipe
         from polyplink.recipes.provenance import field_sources
         from polyplink.report.printed_tables import fields_table
 
-        with one_line_errors("polyplink train"):
-            fields = field_sources(find_recipe(recipe))
-            hint = f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE"
-            Result(fields, printed=[fields_table(recipe, fields), hint]).print_text()
+        fields = field_sources(find_recipe(recipe))
+        hint = f"with fields changed: polyplink recipes show {recipe} --set NAME=VALUE"
+        Result(fields, printed=[fields_table(recipe, fields), hint]).print_text()
         raise Exit
 
 

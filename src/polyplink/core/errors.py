@@ -1,17 +1,28 @@
-"""The exception for mistakes that a user can fix, messages of one line, and missing libraries."""
+"""Errors, each of which becomes one line and an exit code: mistakes of users, faults of programs.
+
+A mistake that a user can fix is a `PolyplinkError`; `one_line_errors` prints it and all others.
+"""
 
 import errno
 import logging
+import os
 import re
-from collections.abc import Iterator, Mapping
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from types import FrameType
+from typing import NoReturn, TypeVar
 
 Named = TypeVar("Named")
 
 MISTAKE, UNEXPECTED, INTERRUPTED = 2, 3, 130  # exit codes
 LONGEST_PART = 400  # characters of either part of a message
+LONGEST_MESSAGE = 1200  # characters of a printed error or warning
+PART = "_polyplink_part"  # attribute of an exception: the part that was running
+USER_FILE = "_polyplink_file"  # global of a module imported from a file of the user's: its path
 EXTRAS = {
     "encoders": ("llvmlite", "numba", "sklearn", "timm", "torch", "torchvision"),
     "foundation": ("peft", "transformers"),
@@ -162,3 +173,97 @@ def extras_installed(purpose: str = "this") -> Iterator[None]:
         raise PolyplinkError(
             f"{purpose} needs {module}, which is not installed", f'pip install "polyplink[{extra}]"'
         ) from None
+
+
+@contextmanager
+def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
+    """Turn every exception into one line on stderr and an exit code.
+
+    The exit code is 2 for a user's mistake, 130 for Ctrl-C, and 3 for any unexpected exception.
+
+    Args:
+        doing: The command, for the message.
+        debug: Also print the traceback.
+
+    Raises:
+        SystemExit: In place of the exception, with the exit code.
+    """
+    try:
+        try:
+            with extras_installed(doing):
+                yield
+        except (Exception, KeyboardInterrupt):
+            if debug:
+                traceback.print_exc()
+            raise
+    except PolyplinkError as error:
+        _stop(str(error), MISTAKE)
+    except KeyboardInterrupt:
+        _stop("interrupted; finished results are kept", INTERRUPTED)
+    except BrokenPipeError:  # the reader closed the pipe, as in `polyplink ... | head`
+        sys.exit(0)
+    except OSError as error:
+        _stop(system_error(error), MISTAKE)
+    except MemoryError:
+        _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
+    except Exception as error:
+        _stop(_fault(error, doing), UNEXPECTED)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    print(f"polyplink: {one_line(message, LONGEST_MESSAGE)}", file=sys.stderr)
+    raise SystemExit(code) from None
+
+
+def _fault(error: Exception, doing: str) -> str:
+    """Write the traceback of a fault of a program to a file; describe the exception in a line.
+
+    Args:
+        error: The exception, with its traceback.
+        doing: The command that was running.
+
+    Returns:
+        The command, the file it was working on, the exception, whose fault it is (polyplink's, or
+        that of the plugin whose code raised it), and the file with the traceback.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    at = ""  # a path among the locals of the innermost function that has one
+    for frame in frames:
+        if frame.f_globals.get("__name__", "").startswith("polyplink"):
+            paths = [value for value in frame.f_locals.values() if isinstance(value, Path)]
+            at = f" on {paths[-1]}" if paths else at
+    trace = "".join(traceback.format_exception(error))
+    try:
+        handle, name = tempfile.mkstemp(prefix="polyplink-", suffix=".txt")
+        with os.fdopen(handle, "wb") as file:
+            file.write(trace.encode("utf-8", "backslashreplace"))
+        hint = f"the trace is in {name}"
+    except OSError:
+        hint = "--debug shows the trace"
+    part = str(vars(error).get(PART, ""))
+    at_fault = " of ".join(filter(None, (part, _plugin_of(frames)))) or "polyplink"
+    summary = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
+    remedy = "correct" if at_fault.endswith((".py", "'")) else "report"  # no package
+    return (
+        f"{one_line(summary, 2 * LONGEST_PART)}; this is a fault of {at_fault}: {remedy} it, {hint}"
+    )
+
+
+def _plugin_of(frames: Sequence[FrameType]) -> str:
+    """The package or file of a plugin that raised an error in these frames; empty for polyplink."""
+    from importlib.metadata import distributions  # noqa: PLC0415 - slow
+
+    packages = {
+        entry.module.partition(".")[0]: package.name
+        for package in distributions()
+        for entry in package.entry_points
+        if entry.group.startswith("polyplink.")
+    }
+    owner = ""
+    for frame in frames:
+        module = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if module == "polyplink":
+            owner = ""
+        else:
+            owner = packages.get(module, frame.f_globals.get(USER_FILE, owner))
+    return owner

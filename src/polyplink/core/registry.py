@@ -20,14 +20,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polyplink.core.artefacts import file_key, from_plain
-from polyplink.core.errors import PolyplinkError, find_named, first_line, one_line
+from polyplink.core.errors import (
+    PART,
+    USER_FILE,
+    PolyplinkError,
+    find_named,
+    first_line,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Part = TypeVar("Part")
-_FILES: dict[str, str] = {}  # files that parts were imported from, by module name
-_PART = "_polyplink_part"  # attribute of an exception: the part that was running
 _DIGEST = "_polyplink_digest"  # attribute of a module: the content of its file when imported
 
 
@@ -283,7 +288,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
             raise
         except Exception as error:
             if name not in self:
-                vars(error)[_PART] = f"{self.kind} {name!r}"
+                vars(error)[PART] = f"{self.kind} {name!r}"
             raise
 
     def plugins(self) -> list[Plugin]:
@@ -373,21 +378,8 @@ def import_file(path: Path, kind: str) -> ModuleType:
         f"there is another module called {path.stem}, {module.__file__}",
         f"rename {path}",
     )
-    _FILES[path.stem] = str(path)
-    vars(module)[_DIGEST] = digest
+    vars(module).update({USER_FILE: str(path), _DIGEST: digest})
     return module
-
-
-def plugin_at_fault(error: BaseException, registries: Sequence[Registry[Any]]) -> str:
-    """The part, package or file that raised an error; empty if polyplink raised it."""
-    plugins = [plugins for registry in registries for plugins in registry.installed().values()]
-    entries = [entry for of_name in plugins for entry in of_name]
-    owners = {entry.module.partition(".")[0]: _package(entry) for entry in entries} | _FILES
-    owner, part = "", str(vars(error).get(_PART, ""))
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        module = str(frame.f_globals.get("__name__")).partition(".")[0]
-        owner = owners.get(module, "" if module == "polyplink" else owner)
-    return " of ".join(filter(None, (part, owner)))
 
 
 def _package(entry: "EntryPoint") -> str:
