@@ -33,6 +33,7 @@ ANSWERS = (
     {"kind": "not_polyp", "rows": [1]},
     {"kind": "cut", "row": 0, "frame": 8},
     {"kind": "missed", "frame": 8},
+    {"kind": "not_missed", "frame": 8},
     {"kind": "done"},
     {"kind": "undo", "of": "0123456789ab"},
 )

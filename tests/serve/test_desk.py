@@ -24,6 +24,7 @@ from polyplink.serve.cut_tracklets import cut_rows
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import Pictures, parse_mask
+from polyplink.serve.possible_misses import Place
 from polyplink.serve.solved import split_polyps
 from tests.conftest import SampleRun
 from tests.data.videos import frame_of, number_of, write_video
@@ -304,6 +305,35 @@ def test_missed_polyps_are_added_to_the_count_and_removed(desk: Desk, counted_fo
     for frame in (-1, before["n_frames"], "8", True, None):
         with pytest.raises(PolyplinkError, match="no frame"):
             desk.correct(0, {"kind": "missed", "frame": frame})
+
+
+def test_a_place_is_open_until_it_is_added_or_dismissed(
+    desk: Desk, counted_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [Place(frame, (4.0, 4.0, 9.0, 9.0)) for frame in (8, 40, 90)]
+    monkeypatch.setattr(Desk, "_possible_misses", lambda *_: places)
+    desk = Desk(counted_folder)
+    before = desk.procedure(0)
+    assert [place["frame"] for place in before["places"]] == [8, 40, 90]
+    # It decides nothing: count and interval stay, and it alone does not make a count corrected.
+    after = desk.correct(0, {"kind": "not_missed", "frame": 40})
+    assert [place["frame"] for place in after["places"]] == [8, 90]
+    same = ("polyps", "low", "high", "corrected", "groups", "questions", "missed", "done")
+    assert [after[key] for key in same] == [before[key] for key in same]
+    assert not after["corrected"]
+    assert (after["corrections"], after["log"][-1]["kind"]) == (1, "not_missed")
+    assert after["log"][-1]["at_s"] == round(40 / desk.rates[desk.names[0]], 2)
+    assert Desk(counted_folder).procedure(0)["places"] == after["places"]
+    # Not again, not at an added polyp, not where there is no place.
+    desk.correct(0, {"kind": "missed", "frame": 90})
+    for frame in (40, 90, 41, "8", True, None):
+        with pytest.raises(PolyplinkError, match="no open place in frame"):
+            desk.correct(0, {"kind": "not_missed", "frame": frame})
+    # Undone, it is open again; after the end of a review it opens the procedure.
+    undone = desk.correct(0, {"kind": "undo", "of": after["log"][-1]["id"]})
+    assert [place["frame"] for place in undone["places"]] == [8, 40, 90]
+    assert desk.correct(0, {"kind": "done"})["done"]
+    assert not desk.correct(0, {"kind": "not_missed", "frame": 8})["done"]
 
 
 def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path: Path) -> None:

@@ -492,19 +492,83 @@ def test_the_viewer_cuts_a_view_and_shows_similar_views_of_an_index(
     assert PAGE_ERRORS[page] == []
 
 
+def whole_recording(
+    context: BrowserContext,
+    counted_folder: Path,
+    places: list[dict[str, Any]],
+    hidden: dict[str, Any],
+) -> list[int]:
+    """Show procedure 1 as a whole recording with places; returns frames that were dismissed.
+
+    The tests have images of frames with boxes alone, and no place.
+    """
+    dismissed: list[int] = []
+
+    def state_of(route: Route) -> None:
+        answer: dict[str, Any] = route.request.post_data_json or {}
+        if answer.get("kind") == "not_missed":
+            dismissed.append(answer["frame"])
+            answer = {"kind": "unsure", "a": 0, "b": 1}  # decides nothing either
+        state = route.fetch(post_data=answer or None).json()
+        for entry in state["log"]:
+            entry["kind"] = entry["kind"].replace("unsure", "not_missed")
+        open_places = [place for place in places if place["frame"] not in dismissed]
+        route.fulfill(json=state | {"any_frame": True, "places": open_places} | hidden)
+
+    context.route(re.compile(r"/api/procedures/1(/corrections)?$"), state_of)
+    picture = Desk(counted_folder).frame(1, 2, 160)
+    context.route(re.compile(r"/places/\d+\.jpg"), lambda route: route.fulfill(body=picture))
+    context.route(re.compile(r"/frames/\d+\.jpg"), lambda route: route.fulfill(body=picture))
+    return dismissed
+
+
+def test_places_are_dismissed_by_button_and_key(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    places = [{"frame": k, "at_s": k / 25, "box": [4, 4, 9, 9]} for k in (2, 50, 75, 100)]
+    dismissed = whole_recording(context, counted_folder, places, {})
+    page = open_page(context, address)
+    before = count_of(page)
+    tiles = page.locator("[id^=place-]")
+    expect(tiles).to_have_count(4)
+    # By its button; then by key in the list, and in the viewer. The focus goes to the next.
+    page.get_by_role("button", name="Nothing missed: 0:02", exact=True).click()
+    expect(tiles).to_have_count(3)
+    expect(page.locator("#place-75")).to_be_focused()
+    page.keyboard.press("x")
+    expect(page.locator("#place-100")).to_be_focused()
+    page.locator("#place-2").press("Enter")
+    expect(page.locator("#viewer-none")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#viewer .where")).to_contain_text("Picture 4 of")
+    expect(page.locator("#viewer-none")).to_have_count(0)
+    page.keyboard.press("x")  # no place is in this frame
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#viewer-none")).to_be_visible()
+    page.keyboard.press("x")
+    expect(page.locator("#viewer-none, #viewer rect.maybe")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.locator("#place-100")).to_be_focused()
+    assert dismissed == [50, 75, 2]
+    assert count_of(page) == before
+    # The last one, and nothing is listed.
+    page.keyboard.press("x")
+    expect(page.locator("#places")).to_have_count(0)
+    # A place is added by key in the list too.
+    dismissed.clear()
+    page.reload()
+    page.locator("#place-50").press("a")
+    expect(page.locator("[id^=missed-]")).to_be_focused()
+    expect(tiles).to_have_count(3)
+    assert PAGE_ERRORS[page] == []
+
+
 def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     context: BrowserContext, address: str, counted_folder: Path
 ) -> None:
     place = {"frame": 2, "at_s": 0.08, "box": [4, 4, 9, 9]}
     hidden: dict[str, Any] = {}
-
-    def whole_recording(route: Route) -> None:  # the tests have images of frames with boxes alone
-        state = route.fetch().json() | {"any_frame": True, "places": [place]} | hidden
-        route.fulfill(json=state)
-
-    context.route(re.compile(r"/api/procedures/1(/corrections)?$"), whole_recording)
-    picture = Desk(counted_folder).frame(1, 2, 160)
-    context.route("**/places/2.jpg*", lambda route: route.fulfill(body=picture))
+    whole_recording(context, counted_folder, [place], hidden)
     page = open_page(context, address)
     before = count_of(page)
     page.locator("#recording").click()
@@ -536,7 +600,7 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     page.keyboard.press("Escape")
     # By keys alone: neither a place nor an added polyp is a view to select or to reject.
     expect(page.locator("#place-2")).to_be_focused()
-    for key in ("x", "ArrowUp", "ArrowDown", " "):
+    for key in ("ArrowUp", "ArrowDown", " "):
         page.keyboard.press(key)
     expect(page.locator("#viewer")).to_be_visible()
     expect(page.locator(".chosen, .message.bad")).to_have_count(0)
@@ -558,7 +622,6 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     page.keyboard.press("Escape")
     expect(page.locator("[id^=missed-]")).to_be_focused()
     # A whole recording plays to its end.
-    context.route("**/frames/*.jpg*", lambda route: route.fulfill(body=picture))
     page.locator("#recording").click()
     for key in ("End", "ArrowLeft", "ArrowLeft", "ArrowLeft", " "):
         page.keyboard.press(key)

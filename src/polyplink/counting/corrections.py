@@ -28,11 +28,12 @@ from polyplink.data.files.folders import check_is_folder
 LOG = "corrections.jsonl"
 
 PairKind = Literal["same", "different", "unsure", "split"]
-OtherKind = Literal[
-    "not_polyp", "polyp", "merge", "move", "cut", "missed", "done", "reopen", "undo", "redo"
-]
+FrameKind = Literal["missed", "not_missed"]
+OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reopen", "undo", "redo"]
 PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
-KINDS = (*PAIRS, *get_args(OtherKind))
+OF_A_FRAME: tuple[str, ...] = get_args(FrameKind)  # kinds that need a frame and no tracklet
+KINDS = (*PAIRS, *OF_A_FRAME, *get_args(OtherKind))
+WITHOUT_DECISION = ("unsure", "not_missed")  # answers that leave the count as it is
 ABOUT_NO_POLYP = ("undo", "redo", "done", "reopen")
 Pair = tuple[str, str]
 HINT = "give a folder that `polyplink run` or `polyplink count` wrote"
@@ -66,12 +67,14 @@ class Correction:
             `tracklets` show another polyp than `others`; `move`: tracklets[0] shows the polyp of
             others[0] (or no other's), not that of `apart`; `cut`: tracklets[0] shows one polyp
             before `frame` and another from there on, and its parts are others[0] and others[1];
-            `missed`: a polyp without a tracklet is in view in `frame`; `done` and `reopen` about
-            the procedure; `undo`, `redo`.
+            `missed`: a polyp without a tracklet is in view in `frame`; `not_missed`: at the place
+            in `frame` where one may have been missed, none was; `done` and `reopen` about the
+            procedure; `undo`, `redo`.
         tracklets: Ids of tracklets.
         others: Ids of the other tracklets.
         apart: For `move`, the tracklets from which it was moved away.
-        frame: For `cut`, the first frame of the second part; for `missed`, that of the polyp.
+        frame: For `cut`, the first frame of the second part; for `missed`, that of the polyp; for
+            `not_missed`, that of the place.
         joined: For `unsure`, whether the two tracklets were counted as one polyp then.
         of: For `undo` and `redo`, the id of the correction.
         views: Key of the views that were reviewed, see `views_key`; "" in logs of earlier versions.
@@ -81,7 +84,7 @@ class Correction:
     """
 
     procedure: str
-    kind: PairKind | OtherKind
+    kind: PairKind | FrameKind | OtherKind
     tracklets: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
@@ -95,11 +98,11 @@ class Correction:
 
     def __post_init__(self) -> None:
         """Refuse a correction that lacks a field or tracklets."""
-        without_tracklets = ("missed", *ABOUT_NO_POLYP)
+        without_tracklets = (*OF_A_FRAME, *ABOUT_NO_POLYP)
         n_tracklets = {"merge": 2}.get(self.kind, int(self.kind not in without_tracklets))
         n_others = {"cut": 2}.get(self.kind, int(self.kind in PAIRS))
         complete = len(self.tracklets) >= n_tracklets and len(self.others) >= n_others
-        complete &= self.frame is not None or self.kind not in ("cut", "missed")
+        complete &= self.frame is not None or self.kind not in ("cut", *OF_A_FRAME)
         complete &= self.of is not None or self.kind not in ("undo", "redo")
         if not complete:
             raise ValueError(f"{self.kind!r} is not complete")
@@ -189,6 +192,7 @@ class Decided:
         removed: Tracklets that show no polyp.
         restored: Tracklets that show a polyp, even if the model of false alarms rejects them.
         missed: Polyps without a tracklet, by frame.
+        not_missed: Frames of the places at which no polyp was missed.
         set_aside: Contradicted corrections, each with the later ones that contradict it.
         undone: Corrections that were undone.
         undo: The correction to undo next.
@@ -202,6 +206,7 @@ class Decided:
     removed: frozenset[str]
     restored: frozenset[str]
     missed: tuple[Correction, ...]
+    not_missed: frozenset[int]
     set_aside: dict[str, tuple[str, ...]]
     undone: frozenset[str]
     undo: str | None
@@ -251,6 +256,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         if answer.kind == "unsure"
     ]
     missed = [answer for answer in active if answer.kind == "missed"]
+    not_missed = [answer.frame for answer in active if answer.kind == "not_missed"]
     order = list(answers)
     latest = next(reversed(undone), None)
     # A new answer after an undo leaves nothing to redo.
@@ -262,6 +268,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         removed=frozenset(name for name, polyp in shows.items() if not polyp),
         restored=frozenset(name for name, polyp in shows.items() if polyp),
         missed=tuple(sorted(missed, key=lambda answer: answer.frame or 0)),
+        not_missed=frozenset(frame for frame in not_missed if frame is not None),
         set_aside=set_aside,
         undone=frozenset(undone),
         undo=active[-1].id if active else None,
@@ -416,7 +423,7 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
     PolyplinkError.unless(isinstance(answer, dict), "a correction is an object", hint)
     kind = answer.get("kind")
     PolyplinkError.unless(
-        kind in KINDS and kind not in ("cut", "missed"),
+        kind in KINDS and kind not in ("cut", *OF_A_FRAME),
         f"no kind of correction {str(kind)[:40]!r}",
         hint,
     )

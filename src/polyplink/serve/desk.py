@@ -274,6 +274,8 @@ class Desk:
                 parsed = self._cut(index, answer, reviewer_name)
             elif answer.get("kind") == "missed":
                 parsed = self._missed(index, answer, reviewer_name)
+            elif answer.get("kind") == "not_missed":
+                parsed = self._not_missed(index, answer, reviewer_name)
             else:
                 parsed = parse_correction(answer, self.names[index], ids, reviewer_name)
             key = views_key(self._uncut(self.names[index]))
@@ -341,6 +343,23 @@ class Desk:
         )
         return Correction(name, "missed", frame=frame, reviewer=reviewer[:80])
 
+    def _not_missed(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
+        """That no polyp was missed at the place in the frame `frame`.
+
+        Raises:
+            PolyplinkError: If there is no such place, or it was answered, as by another page at
+                the same time.
+        """
+        name, frame = self.names[index], answer.get("frame")
+        added = {missed.frame for missed in self.solve(index).decided.missed}
+        frames = {place.frame for place in self.places(index)} - added
+        PolyplinkError.unless(
+            type(frame) is int and frame in frames,
+            f"no open place in frame {str(frame)[:40]} of {name}",
+            "reload the page",
+        )
+        return Correction(name, "not_missed", frame=frame, reviewer=reviewer[:80])
+
     @cached_property
     def _boxes(self) -> pl.DataFrame:
         """All boxes, and whether they are `tracked`, see `possible_misses`."""
@@ -353,6 +372,11 @@ class Desk:
         boxes = self._boxes.filter(procedure_id=self.names[index])
         tracks, scenes = self.prepared.settings.tracks, read_scenes(self.data)
         return possible_misses(boxes, tracks, self.rates, scenes)
+
+    def places(self, index: int) -> list[Place]:
+        """These places, without those at which the reviewer found that no polyp was missed."""
+        dismissed = self.solve(index).decided.not_missed
+        return [place for place in self.possible_misses(index) if place.frame not in dismissed]
 
     def _warnings(self) -> dict[str, list[str]]:
         """The warnings of the count by language; of polyps that look alike, as corrected."""
@@ -441,7 +465,7 @@ class Desk:
                     "at_s": round(place.frame / self.rates[name], 2),
                     "box": [round(side, 1) for side in place.box],
                 }
-                for place in self.possible_misses(index)
+                for place in self.places(index)
             ],
             "conflicts": [
                 {"correction": correction_id, "with": list(by)}

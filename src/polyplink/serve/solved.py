@@ -9,6 +9,7 @@ from polyplink.associate.identities import Constraints, Doubt, Identities
 from polyplink.associate.links import Views
 from polyplink.counting.corrections import (
     ABOUT_NO_POLYP,
+    WITHOUT_DECISION,
     Correction,
     Decided,
     answers,
@@ -63,7 +64,8 @@ class Solved(NamedTuple):
     @property
     def corrected(self) -> bool:
         """Whether a person decided part of this count, so that its interval does not apply."""
-        return any(answer.kind != "unsure" for answer in applying(self.log, self.decided))
+        applied = applying(self.log, self.decided)
+        return any(answer.kind not in WITHOUT_DECISION for answer in applied)
 
     @property
     def n_polyps(self) -> int:

@@ -550,11 +550,16 @@ function side(state, view, name, key, rows) {
       }, picture(state.index, one, one.best, 160, "")))))));
 }
 
-/** Places where the detector may have missed a polyp; those that were added are above. */
+/** The places that the reviewer has not answered: those that were added are polyps. */
+export function openPlaces(procedure) {
+  const added = new Set(procedure.missed.map((one) => one.frame));
+  return procedure.places.filter((one) => !added.has(one.frame));
+}
+
+/** Places where the detector may have missed a polyp. */
 function places(state) {
   const { procedure } = state;
-  const added = new Set(procedure.missed.map((one) => one.frame));
-  const open = procedure.places.filter((one) => !added.has(one.frame));
+  const open = openPlaces(procedure);
   return procedure.recording && open.length > 0 && h("section", {
     class: "alarms", "aria-labelledby": "places",
   },
@@ -570,6 +575,10 @@ function places(state) {
       button("add_missed", t("missed.add"), {
         "data-frame": one.frame, class: "small", id: `add-${one.frame}`,
         "aria-label": `${t("missed.add")}: ${clock(one.at_s)}`,
+      }),
+      button("not_missed", t("places.none"), {
+        "data-frame": one.frame, class: "small", id: `none-${one.frame}`,
+        "aria-label": `${t("places.none")}: ${clock(one.at_s)}`,
       })))));
 }
 
@@ -709,6 +718,7 @@ export function keysSheet() {
     viewer: [["←", "→", "keys.step"], [t("key.space"), "viewer.play"],
       [t("key.page_up"), t("key.page_down"), "keys.page"], ["C", "viewer.crop"],
       ["A", "missed.add"], ["G", "similar"], ["X", "not_polyp"], ["B", "split"], ["V", "move"], ["Esc", "close"]],
+    places: [["A", "missed.add"], ["X", "places.none"]],
     "keys.everywhere": [["Z", "undo"], ["Y", "redo"], ["[", "]", "keys.procedures"], ["/", "keys.search"],
       ["?", "keys.help"]],
   };

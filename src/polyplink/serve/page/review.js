@@ -5,8 +5,8 @@
 
 import { show } from "./dom.js";
 import {
-  bar, footer, handOff, keysSheet, matchingProcedures, moveChoice, notice, openQuestions,
-  overviewPage, pictureOf, procedurePage, selection, shownQuestions, toast,
+  bar, footer, handOff, keysSheet, matchingProcedures, moveChoice, notice, openPlaces,
+  openQuestions, overviewPage, pictureOf, procedurePage, selection, shownQuestions, toast,
 } from "./parts.js";
 import { clock, count, interval, loadWords, number, speak, t } from "./words.js";
 import { Viewer } from "./viewer.js";
@@ -60,6 +60,7 @@ async function correct(correction, { focus } = {}) {
         text: [`${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, ...more].join(" "),
         undo: correction.kind !== "undo", changed: before !== procedure.polyps, long: more.length > 0,
       });
+      viewer.redraw();
       if (focus) setTimeout(() => $(focus)?.focus());
     }
   } catch (error) {
@@ -230,7 +231,9 @@ const viewer = new Viewer($("viewer"), {
   fetchJson, state: () => state,
   closed: (row, frame) => { // an element that has gone cannot take the focus back
     if (row === null && !document.activeElement?.matches("body, dialog, dialog *")) return;
-    const there = row === null ? addedAt(frame) ?? $("recording") : $(`view-${row}`);
+    const dismissed = state.procedure?.log.at(-1)?.kind === "not_missed";
+    const there = row !== null ? $(`view-${row}`)
+      : addedAt(frame) ?? (dismissed ? nextPlace(frame) : null) ?? $("recording");
     there?.focus({ preventScroll: true });
     there?.scrollIntoView({ block: "nearest" });
   },
@@ -263,6 +266,20 @@ function nextView(row) {
 /** The picture of the polyp that was added in a frame. */
 const addedAt = (frame) =>
   $(`missed-${state.procedure?.missed.find((one) => one.frame === frame)?.id}`);
+
+/** The picture of the open place after (else before) a frame, to go on from. */
+function nextPlace(frame) {
+  const open = openPlaces(state.procedure).filter((one) => one.frame !== frame);
+  const next = open.find((one) => one.frame > frame) ?? open.at(-1);
+  return next ? $(`place-${next.frame}`) : null;
+}
+
+/** The frame that a key means: that of the viewer, else that of the place with the focus. */
+const targetFrame = () => {
+  if (viewer.shown) return viewer.frame;
+  const focused = document.activeElement;
+  return focused?.matches("[id^=place-]") ? Number(focused.dataset.frame) : null;
+};
 
 const answer = (kind) => {
   const question = questionShown();
@@ -302,11 +319,18 @@ const actions = {
   open: (element) => viewer.open(rowOf(element)),
   open_recording: (element) => viewer.openRecording(Number(element.dataset.frame)),
   add_missed: async (element) => {
-    const frame = element ? Number(element.dataset.frame) : viewer.frame;
+    const frame = element ? Number(element.dataset.frame) : targetFrame();
     if (frame === null || state.procedure.missed.some((one) => one.frame === frame)) return;
     viewer.playing = false;
     await correct({ kind: "missed", frame });
     if (!viewer.shown) addedAt(frame)?.focus();
+  },
+  not_missed: async (element) => {
+    const frame = element ? Number(element.dataset.frame) : targetFrame();
+    if (!openPlaces(state.procedure).some((one) => one.frame === frame)) return;
+    const next = nextPlace(frame)?.id ?? "polyps";
+    await correct({ kind: "not_missed", frame });
+    if (!viewer.shown) $(next)?.focus();
   },
   open_alike: async (element) => {
     const index = Number(element.dataset.index);
@@ -467,9 +491,9 @@ function remember(name, value) {
 const keys = {
   s: actions.same, d: actions.different, u: actions.unsure, n: actions.question_later,
   p: actions.question_back, 1: () => $("on-left")?.click(), 2: () => $("on-right")?.click(),
-  z: actions.undo, y: actions.redo, x: () => actions.not_polyp(), m: actions.merge,
-  v: () => actions.move(),
-  a: () => viewer.shown && actions.add_missed(null),
+  z: actions.undo, y: actions.redo, m: actions.merge,
+  x: () => targetRows().length || !state.procedure ? actions.not_polyp() : actions.not_missed(null),
+  v: () => actions.move(), a: () => state.procedure && actions.add_missed(null),
   b: () => {
     if (viewer.shown) actions.cut();
     else if (targetRows().length === 1) split(targetRows()[0]);

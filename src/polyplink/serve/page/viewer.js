@@ -3,7 +3,7 @@
 // which a reviewer looks for polyps that were missed.
 
 import { h, show } from "./dom.js";
-import { button, chip, looks, pictureOf, polypOf } from "./parts.js";
+import { button, chip, looks, openPlaces, pictureOf, polypOf } from "./parts.js";
 import { clock, number, share, t } from "./words.js";
 
 const CLOSE_UPS_A_SECOND = 5;
@@ -167,6 +167,11 @@ export class Viewer {
     }
   }
 
+  /** Show the boxes of a whole recording as they are after a correction. */
+  redraw() {
+    if (this.shown && this.row === null && !this.playing) this.go(this.at);
+  }
+
   stage() { return this.dialog.querySelector(".stage"); }
 
   draw(image, boxes) {
@@ -311,6 +316,9 @@ export class Viewer {
       h("div", { class: "actions" },
         frame !== null && button("add_missed", t(added ? "missed.added" : "missed.add"),
           { key: "a", "data-frame": frame, id: "viewer-add", disabled: Boolean(added) }),
+        whole && openPlaces(procedure).some((one) => one.frame === frame)
+          && button("not_missed", t("places.none"),
+            { key: "x", "data-frame": frame, id: "viewer-none" }),
         whole ? null : view.polyp === null
           ? button("is_polyp", t("is_polyp"), { "data-row": view.row, id: "viewer-polyp" })
           : [button("not_polyp", t("not_polyp"),
