@@ -374,7 +374,7 @@ class Desk:
         return possible_misses(boxes, tracks, self.rates, scenes)
 
     def places(self, index: int) -> list[Place]:
-        """These places, without those at which the reviewer found that no polyp was missed."""
+        """These places, without those that the reviewer dismissed."""
         dismissed = self.solve(index).decided.not_missed
         return [place for place in self.possible_misses(index) if place.frame not in dismissed]
 
