@@ -16,7 +16,7 @@ from polyplink.encoders.config import EncoderConfig
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink_lab.bench import box_cases, cases, training
 from polyplink_lab.bench.cases import CASES, run_benches
-from polyplink_lab.bench.harness import Work, most_memory, read_recorded
+from polyplink_lab.bench.harness import Work, most_memory
 from polyplink_lab.bench.pixel_cases import recording, simulated_crops
 from polyplink_lab.bench.training import (
     Stepper,
@@ -123,10 +123,6 @@ def test_cases_without_a_plain_rival_are_measured() -> None:
     assert values[:3] == values[3:]  # on a CPU both are float32
     assert all(0 < value <= 1 for value in values)
     assert not same_mean([0.60, 0.62, 0.61], [0.70, 0.721, 0.711])
-
-
-def test_every_recorded_ratio_has_a_case() -> None:
-    assert set(read_recorded()) == set(CASES) - {"startup"}
 
 
 def test_unknown_names_and_sizes_are_refused_before_anything_is_measured() -> None:

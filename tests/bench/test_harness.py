@@ -16,7 +16,6 @@ from polyplink_lab.bench.harness import (
     complaint,
     measure,
     most_memory,
-    read_recorded,
     record,
     timed,
 )
@@ -106,12 +105,11 @@ def test_a_ratio_that_fell_by_over_a_quarter_is_reported_and_other_ratios_stay(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "recorded.json"
-    assert read_recorded(path) == {}
     others = {"y": {"size": 1, "ratio": 2.0}}
     path.write_text(json.dumps(others))
     startup = replace(bench_result(None), name="startup")  # without a rival
     record([bench_result(100.0), startup], path)
-    last = read_recorded(path)
+    last = json.loads(path.read_text())
     assert last == others | {"x": {"size": 8, "ratio": 100.0}}
     assert complaint(bench_result(76.0), last) is None
     assert complaint(bench_result(74.0), last) == "x: fell from 100 to 74 times the rival's speed"

@@ -1,6 +1,5 @@
 import json
-
-import pytest
+from pathlib import Path
 
 from polyplink_lab.bench.cases import CASES
 from polyplink_lab.cli.bench import NAMES
@@ -19,20 +18,16 @@ def test_bench_prints_one_json_object_per_benchmark() -> None:
     assert (printed["name"], printed["size"], printed["equal"]) == ("bags", 64, True)
 
 
-def test_a_fallen_ratio_is_reported_with_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    last = {"bags": {"size": 64, "ratio": 1e9}}
-    monkeypatch.setattr("polyplink_lab.bench.harness.read_recorded", lambda: last)
-    result = polyplink("bench", "bags", "--size", "64", "--compare")
+def test_a_ratio_below_the_recorded_one_is_reported_with_exit_code_1(tmp_path: Path) -> None:
+    path = tmp_path / "ratios.json"
+    assert polyplink("bench", "bags", "--size", "64", "--record", path).exit_code == 0
+    recorded = json.loads(path.read_text())
+    assert recorded["bags"]["size"] == 64
+    path.write_text(json.dumps({"bags": {"size": 64, "ratio": 1e9}}))
+    result = polyplink("bench", "bags", "--size", "64", "--compare", path)
     assert result.exit_code == 1
     assert result.stderr.startswith("bags: fell from 1e+09 to ")
-    assert polyplink("bench", "bags", "--size", "64").exit_code == 0
-
-
-def test_ratios_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded: list[str] = []
-    monkeypatch.setattr(
-        "polyplink_lab.bench.harness.record",
-        lambda results: recorded.extend(r.name for r in results),
-    )
-    assert polyplink("bench", "bags", "--size", "64", "--record").exit_code == 0
-    assert recorded == ["bags"]
+    path.unlink()
+    missing = polyplink("bench", "bags", "--size", "64", "--compare", path)
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert "make it with --record" in missing.stderr

@@ -14,7 +14,6 @@ import torch
 from polyplink.core.artefacts import read_json, write_json
 
 EIGHTHS = (8, 4, 2, 1)  # divisors: growth is measured from an eighth of the size to the whole
-RECORDED = Path(__file__).with_name("recorded.json")
 SLOWER = 0.75  # share of the recorded ratio below which a path counts as slower
 
 Call = Callable[[], Any]
@@ -198,19 +197,13 @@ def most_memory(call: Call) -> float:
         tracemalloc.stop()
 
 
-def read_recorded(path: Path = RECORDED) -> Ratios:
-    """The recorded ratios; empty if nothing was recorded.
+def record(results: Iterable[BenchResult], path: Path) -> None:
+    """Write the ratios of these cases to a file; those of other cases in it are unchanged.
 
     Raises:
         PolyplinkError: If the file is not JSON.
     """
-    ratios: Ratios = read_json(path) if path.is_file() else {}
-    return ratios
-
-
-def record(results: Iterable[BenchResult], path: Path = RECORDED) -> None:
-    """Update the recorded ratios of these cases; the others are unchanged."""
-    ratios = dict(read_recorded(path))
+    ratios: dict[str, Mapping[str, float]] = read_json(path) if path.is_file() else {}
     for result in results:
         if result.ratio is not None:
             rounded = round(result.ratio, 1 if result.ratio > 9 else 3)

@@ -10,7 +10,7 @@ from typer import Argument, Option, echo
 
 from polyplink.cli.function import as_function
 from polyplink.cli.options import StrPath, names_of
-from polyplink.core.artefacts import to_plain, write_text
+from polyplink.core.artefacts import read_json, to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Benched:
 
     Attributes:
         results: Results, measured one by one during iteration.
-        behind: Paths that became slower, filled during iteration; any makes the exit code 1.
+        behind: Paths that became slower or differ from their rival, filled during iteration; any
+            makes the exit code 1.
     """
 
     results: "Iterator[BenchResult]"
@@ -58,7 +59,7 @@ class Benched:
 
     @property
     def code(self) -> int:
-        """1 if a path became slower."""
+        """1 if a path became slower, or its output differs from its rival's."""
         return int(bool(self.behind))
 
     def print_json(self) -> None:
@@ -96,10 +97,13 @@ def bench(
     profile: Annotated[
         StrPath | None, Option(help="Write a profile of a training step; with step.")
     ] = None,
+    record: Annotated[
+        StrPath | None, Option(help="Write the ratios to this file, for --compare.")
+    ] = None,
     compare: Annotated[
-        bool, Option(help="List paths that became slower than recorded; exit 1.")
-    ] = False,
-    record: Annotated[bool, Option(help="Record the ratios for later comparison.")] = False,
+        StrPath | None,
+        Option(help="List paths that became slower than in this file; exit 1."),
+    ] = None,
 ) -> Benched:
     """Time the hot paths, each against its rival, and compare their outputs.
 
@@ -108,8 +112,8 @@ def bench(
         size: Size of the input instead of the default.
         device: For the paths that can use a GPU.
         profile: File for a profile of a training step.
-        compare: List paths that became slower than recorded.
-        record: Record the ratios for later comparison.
+        record: File to write the ratios to; those of other paths in it stay.
+        compare: File of `record`, made on the same machine; paths that became slower are listed.
 
     Raises:
         PolyplinkError: If a path is unknown, the device is missing, or `profile` is given without
@@ -120,6 +124,7 @@ def bench(
     from polyplink.encoders.device import check_device
 
     check_device(device)
+    recorded = {} if compare is None else read_json(Path(compare), "make it with --record")
     if profile is not None and "step" not in names:
         raise PolyplinkError("--profile is for the path step", "name it: polyplink bench step")
     behind: list[str] = []
@@ -127,14 +132,13 @@ def bench(
     def measured() -> "Iterator[BenchResult]":
         from polyplink_lab.bench import cases, harness
 
-        recorded = harness.read_recorded()
         for result in cases.run_benches(names, size, device):
             yield result
             message = harness.complaint(result, recorded)
-            if compare and message is not None:
+            if message is not None:
                 behind.append(message)
-            if record:
-                harness.record([result])
+            if record is not None:
+                harness.record([result], Path(record))
         if profile is not None:
             from polyplink_lab.bench.training import profile_step
 
