@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from polyplink.cli.figures import draw_figures as draw_figures
     from polyplink.cli.hand_off import hand_off_review as hand_off_review
     from polyplink.cli.import_data import import_data as import_data
-    from polyplink.cli.index_add import add_to_index as add_to_index
-    from polyplink.cli.index_build import build_index as build_index
+    from polyplink.cli.index import add_to_index as add_to_index, build_index as build_index
     from polyplink.cli.learn_from import Learned as Learned, learn_from as learn_from
     from polyplink.cli.live import live as live
     from polyplink.cli.merge import merge_data as merge_data
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from polyplink.cli.plugins import list_plugins as list_plugins
     from polyplink.cli.prepare import prepare_data as prepare_data
     from polyplink.cli.probe import probe as probe
-    from polyplink.cli.recipes_list import list_recipes as list_recipes
-    from polyplink.cli.recipes_show import show_recipe as show_recipe
+    from polyplink.cli.recipes import list_recipes as list_recipes, show_recipe as show_recipe
     from polyplink.cli.review import review as review
     from polyplink.cli.run import run as run
     from polyplink.cli.search import search as search
@@ -82,10 +80,6 @@ else:  # mypy would take any name for one that __getattr__ returns
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(module), name)
-        if name not in _OTHERS:
-            from polyplink.cli.function import as_function  # noqa: PLC0415 - typer is slow
-
-            value = as_function(value)
         globals()[name] = value
         return value
 

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from polyplink import PolyplinkError, __version__, count as polyplink_count
 from polyplink.cli.command import GROUPS, app, command, sections
-from polyplink.cli.function import as_function
+from polyplink.cli.verb import verb
 from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, Result, silent
 from polyplink_lab.cli.study import study
@@ -102,13 +102,13 @@ def test_ctrl_c_at_exit_prints_no_traceback() -> None:
 
 def test_the_first_ctrl_c_is_answered_before_the_command_has_ended() -> None:
     script = (
-        "import sys, time; import polyplink.cli.index_build as verb\n"
+        "import sys, time; import polyplink.cli.index as verb\n"
         "def wait(*_, **__):\n"
         "    try:\n"
         "        print('begun', flush=True); time.sleep(60)\n"
         "    finally:\n"
         "        sys.stdin.readline()\n"
-        "verb.check_given = wait\n"
+        "verb.check_inputs = wait\n"
         "from polyplink.__main__ import main\n"
         "sys.argv[1:] = ['index', 'build', 'run', 'data']; main()"
     )
@@ -149,8 +149,8 @@ def test_interrupts_and_system_errors_are_one_line(
         raise error
 
     check: Callable[..., None] = fail
-    module = importlib.import_module("polyplink.cli.index_build")
-    monkeypatch.setattr(module, "check_given", check)
+    module = importlib.import_module("polyplink.cli.index")
+    monkeypatch.setattr(module, "check_inputs", check)
     result = polyplink("index", "build", "run", "data")
     assert result.exit_code == code
     assert message in result.stderr
@@ -211,7 +211,7 @@ def test_a_command_is_built_from_a_function(tmp_path: Path) -> None:
 
 
 def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
-    def verb(
+    def word(
         path: Annotated[str | Path, Argument(help="A path.")],
         *,
         several: Annotated[Sequence[str], Option("--one", help="Some.")] = (),
@@ -222,16 +222,16 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
         """Return the arguments."""
         return {"path": path, "several": several, "kind": kind, "name": name, **shared}
 
-    function: Any = as_function(verb)
+    function: Any = verb(word)
     assert str(inspect.signature(function)) == (
         "(path: str | pathlib.Path, *, several: collections.abc.Sequence[str] = (), "
         "kind: Literal['gt', 'det'] = 'gt', name: str | None = None, many: int | None = None) "
         "-> dict[str, typing.Any]"
     )
-    given = {"path": "x", "several": ("one",), "kind": "det", "name": "y", "many": 2}
-    assert function("x", several="one", kind="det", name=Path("y"), many=2) == given
+    expected = {"path": "x", "several": ("one",), "kind": "det", "name": "y", "many": 2}
+    assert function("x", several="one", kind="det", name=Path("y"), many=2) == expected
     assert function("x", many=None)["many"] is None
-    with pytest.raises(TypeError, match=r"^verb\(\) got an unexpected keyword argument 'more'"):
+    with pytest.raises(TypeError, match=r"^word\(\) got an unexpected keyword argument 'more'"):
         function("x", more=2)
     for of_another_type in ({"many": "2"}, {"name": (1, 2)}):
         with pytest.raises(TypeError, match=r"; give a (whole number|text)$"):

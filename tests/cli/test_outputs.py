@@ -8,7 +8,7 @@ from subprocess import PIPE
 import polars as pl
 import pytest
 
-from polyplink.cli.verb import output_folder
+from polyplink.cli.options import output_folder
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.sharing import sole_writer

@@ -1,4 +1,4 @@
-"""The verbs of polyplink: one module per verb, and the command line built from them.
+"""The verbs of polyplink, and the command line built from them.
 
 `core.parts.SECTIONS` lists them. Every verb is an annotated function, in Python as on the command
 line; `import polyplink` offers them all:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Unpack
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import check_given, inform
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Progress, Result
@@ -45,6 +45,7 @@ class Calibrated(Facts):
     warnings: tuple[str, ...]
 
 
+@verb
 def calibrate(
     weights: options.Weights,
     data: Annotated[
@@ -134,7 +135,7 @@ def calibrate(
     # The data: a folder, or procedures made of stills.
     notes: list[str] = []
     if stills is not None and detector is not None:
-        check_given(weights, Path(stills), [part], device)
+        check_inputs(weights, Path(stills), [part], device)
         fewest, most = _range(polyps)
         from polyplink.stills.detected import FIT, write_detected
         from polyplink.stills.procedures import StillsConfig
@@ -150,7 +151,7 @@ def calibrate(
         )
         data, truth, part = out / STILLS / f"{FIT}-boxes", out / STILLS / FIT, None
     assert data is not None
-    check_given(weights, data, [part], device, truth)
+    check_inputs(weights, data, [part], device, truth)
     from polyplink.encoders.weights import read_record, weights_path
 
     path = weights_path(weights)

@@ -27,7 +27,7 @@ from typer.main import get_command
 from typer.models import ArgumentInfo, OptionInfo
 
 from polyplink import __version__
-from polyplink.cli.function import Verb, members_of, parameters_of
+from polyplink.cli.verb import Verb, members_of, parameters_of
 from polyplink.core.errors import (
     LONGEST_MESSAGE,
     MISTAKE,

@@ -7,11 +7,12 @@ from typer import Argument
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import inform
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord, whole_folder
 from polyplink.core.results import Progress, Result
 
 
+@verb
 def convert_data(
     data: options.Data,
     data_format: Annotated[

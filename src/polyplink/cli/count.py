@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import check_given, inform, output_folder
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, output_folder
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.results import Progress, Result
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from polyplink.pipeline.count_data import Counted
 
 
+@verb
 def count(
     weights: options.Weights,
     data: options.Data,
@@ -64,7 +65,7 @@ def count(
     weights, data = Path(weights), Path(data)
     truth = None if truth is None else Path(truth)
     out = output_folder(out, "count", data)
-    check_given(weights, data, [part], device, truth)
+    check_inputs(weights, data, [part], device, truth)
     RunRecord("count").claim(out)  # before torch is imported
     from polyplink.pipeline.count_data import count_data, return_data
 

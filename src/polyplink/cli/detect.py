@@ -14,7 +14,7 @@ from polyplink.cli.options import (
     StrPath,
     TrackletOptions,
 )
-from polyplink.cli.verb import inform
+from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
 from polyplink.core.text import many
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
 
 
+@verb
 def detect_polyps(
     source: Source,
     out: Annotated[StrPath, Argument(help="Folder for the tables.")],

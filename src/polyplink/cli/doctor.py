@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.verb import inform
+from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink.data.doctor import Finding
 
 
+@verb
 def doctor(
     data: options.Data,
     *,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import check_given, inform
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
+from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result, silent
 from polyplink.core.text import many
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polyplink.scale.on_ray import Work
 
 
+@verb
 def embed_data(
     weights: options.Weights,
     data: options.Data,
@@ -80,7 +81,7 @@ def embed_data(
             no such shard, or no Ray cluster answers.
     """
     weights, data = Path(weights), Path(data)
-    check_given(weights, data, [part], device)
+    check_inputs(weights, data, [part], device)
     if out is not None and Path(out).suffix not in ("", ".parquet"):
         raise PolyplinkError(
             f"vectors are written as Parquet, and {out} has another ending",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import UNMEASURED, check_given, inform
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
+from polyplink.cli.verb import UNMEASURED, inform, verb
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, USUAL_CLUSTERERS
@@ -97,6 +97,7 @@ class Evaluated:
         return plain
 
 
+@verb
 def evaluate_weights(
     weights: Annotated[
         StrPath | Sequence[StrPath],
@@ -214,8 +215,8 @@ def evaluate_weights(
     from polyplink.report.evaluation_table import check_columns
 
     for path in paths:
-        check_given(path)
-    check_given(None, data, [part, choose_on], device)
+        check_inputs(path)
+    check_inputs(None, data, [part, choose_on], device)
     settings, probes = evaluation_settings(
         tasks,
         clusterers,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.verb import check_given, inform
+from polyplink.cli.options import check_inputs
+from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 SIDE = 640  # pixels: frames are measured at this size
 
 
+@verb
 def evaluate_detector(
     detector: Annotated[str, Argument(help=f"{options.DETECTOR_NAMES}.")],
     data: options.Data,
@@ -49,7 +51,7 @@ def evaluate_detector(
             broken.
     """
     data = Path(data)
-    check_given(data=data, parts=[part])
+    check_inputs(data=data, parts=[part])
     from polyplink.detect.folder import open_detector, record_of, training_warnings
 
     find = open_detector(detector, at_once=1).find

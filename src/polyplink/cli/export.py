@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath
-from polyplink.cli.verb import check_given, inform
+from polyplink.cli.options import StrPath, check_inputs
+from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Progress, Result
 
@@ -41,6 +41,7 @@ class Exported(Facts):
     mean_ap: Mapping[str, float] = field(default_factory=dict)
 
 
+@verb
 def export(
     weights: options.Weights,
     out: Annotated[StrPath, Argument(help="New folder for the exported encoder.")],
@@ -85,7 +86,7 @@ def export(
         not out.exists(), f"{out} exists already", "name a new folder for the exported encoder"
     )
     precision, data = _precision_and_data(precision, int8, data, part)
-    check_given(weights, data, [part])
+    check_inputs(weights, data, [part])
     import torch
 
     from polyplink.encoders.build import load_encoder

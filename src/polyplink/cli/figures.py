@@ -7,8 +7,8 @@ from typing import Annotated
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import names_of
-from polyplink.cli.verb import check_given, inform, named_files
+from polyplink.cli.options import check_inputs, named_files, names_of
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
@@ -16,6 +16,7 @@ from polyplink.core.results import Pictures, Progress, Result
 from polyplink.core.text import many
 
 
+@verb
 def draw_figures(
     weights: options.Weights,
     data: options.Data,
@@ -79,7 +80,7 @@ def draw_figures(
     find_grid(grid).only(clusterers)  # refuses those that it has no setting for
     files = (weights, *others_files.values())
     for file in files:
-        check_given(file, data, [part], device)
+        check_inputs(file, data, [part], device)
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import samples_of

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from polyplink.cli.options import CountedFolder, Language, MaskOverlay, MovedData
+from polyplink.cli.verb import verb
 from polyplink.core.results import Result
 from polyplink.core.text import many
 
 
+@verb
 def hand_off_review(
     folder: CountedFolder,
     *,

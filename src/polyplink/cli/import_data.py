@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import inform, written_data
+from polyplink.cli.verb import inform, verb, written_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
 from polyplink.core.results import Progress, Result
@@ -53,6 +53,7 @@ class FormatOptions(TypedDict, total=False):
 PATHS = ("boxes", "cases", "video")  # among these options
 
 
+@verb
 def import_data(
     data_format: Annotated[
         str,

@@ -9,6 +9,7 @@ from typer import Argument
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
+from polyplink.cli.verb import verb
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Result
@@ -31,6 +32,7 @@ class Learned(Facts):
     links: str
 
 
+@verb
 def learn_from(
     weights: options.Weights,
     folders: Annotated[StrPath | Sequence[StrPath], Argument(help="Reviewed folders.")],

@@ -20,8 +20,10 @@ from polyplink.cli.options import (
     StrPath,
     TrackletOptions,
     WeightsOption,
+    check_inputs,
+    output_folder,
 )
-from polyplink.cli.verb import check_given, inform, output_folder
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import catalogue
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 REPORT = "count/report.html"
 
 
+@verb
 def live(
     source: Annotated[
         "str | LiveSource",
@@ -138,7 +141,7 @@ def live(
     """
     # Refuse what is wrong before torch is imported.
     weights = Path(weights)
-    check_given(weights, device=device)
+    check_inputs(weights, device=device)
     catalogue(language)  # an unknown one is refused at once
     frames, source = _frames_of(source)
     brings_boxes = _brings_boxes(

@@ -9,7 +9,7 @@ from typer import Argument
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import written_data
+from polyplink.cli.verb import verb, written_data
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
 
 
+@verb
 def merge_data(
     out: Annotated[StrPath, Argument(help="Folder for the tables.")],
     data: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 from typer import Argument
 
 from polyplink.cli.options import names_of
+from polyplink.cli.verb import verb
 from polyplink.core.results import Result
 from polyplink.models.shipped import ShippedModel, models, shipped_model
 
@@ -15,6 +16,7 @@ def names() -> list[str]:
     return [model.name for model in models()]
 
 
+@verb
 def show_models(
     name: Annotated[
         str | None,

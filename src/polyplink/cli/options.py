@@ -1,19 +1,25 @@
-"""The annotated types of arguments and options that several verbs share.
+"""Arguments and options that several verbs share: their annotated types, and checks of values.
 
 A parameter's type, help text and range are in its annotation and nowhere else (`cli.command`
 builds the commands from them). For a path, Python callers may also pass a string.
 """
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from typer import Argument, Option
 
 from polyplink.core import messages
+from polyplink.core.artefacts import read_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import TRACKERS
 from polyplink.core.registry import Registry
+from polyplink.core.text import readable_path
 from polyplink.models.shipped import DETECTOR, ENCODER
 
 StrPath = str | Path
@@ -154,6 +160,7 @@ WeightsOption = Annotated[
 ]
 Fps = Annotated[float | None, Option(min=0.1, help="Frames per second, if not in the recording.")]
 Seed = Annotated[int, Option(min=0, help="Seed of a simulated detector.")]
+IndexFolder = Annotated[StrPath, Option("--index", help="Folder of the index.")]
 CountedFolder = Annotated[StrPath, Argument(help="Folder that `polyplink run` or `count` wrote.")]
 MovedData = Annotated[
     StrPath | None, Option("--data", help="Data folder that was counted, if it was moved.")
@@ -166,3 +173,94 @@ MaskOverlay = Annotated[
     ),
 ]
 DetectorFunction = Callable[..., Any] | None
+
+
+def check_inputs(
+    weights: Path | None = None,
+    data: Path | None = None,
+    parts: Sequence[str | None] = (),
+    device: str | None = None,
+    truth: Path | None = None,
+) -> None:
+    """Check that arguments exist, before a verb imports torch, which takes seconds.
+
+    Args:
+        weights: File, folder or name.
+        data: Data folder.
+        parts: Parts of the data set.
+        device: Name of a device. A GPU is refused if torch is built without CUDA; the verb itself
+            checks whether the device exists.
+        truth: Data folder of annotated boxes.
+
+    Raises:
+        PolyplinkError: If an argument is missing or malformed.
+    """
+    if weights is not None:
+        from polyplink.encoders.weights import read_record, weights_path
+
+        read_record(weights_path(weights))
+    if device is not None:
+        from polyplink.encoders.device import check_device
+
+        check_device(device)
+        with suppress(PackageNotFoundError):  # importing torch reports that it is missing
+            PolyplinkError.unless(
+                device in {"auto", "cpu"} or not version("torch").endswith("+cpu"),
+                f"no device {device!r} here (torch {version('torch')} is built without CUDA)",
+                "use --device cpu or auto, or install torch for CUDA",
+            )
+    from polyplink.data.tables import check_folder, read_data
+
+    if truth is not None:
+        check_folder(truth)
+    if data is not None:
+        check_folder(data)
+        splits = data / "splits.json"
+        parts_of_data = read_json(splits) if splits.is_file() else {}
+        names = parts_of_data if isinstance(parts_of_data, dict) else {}
+        for part in parts:
+            if part not in (None, "all", *names):
+                read_data(data).part(part)
+
+
+def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:
+    """The output folder of a count: `out`, or COMMAND/NAME, named after the source.
+
+    Args:
+        out: The folder that the user named; None for the default.
+        command: The verb.
+        source: A recording, a file or folder of boxes, a data folder, or the address of a device.
+
+    Example:
+        >>> output_folder(None, "run", "films/a.mp4"), output_folder(Path("x"), "run", "a.mp4")
+        (PosixPath('run/a'), PosixPath('x'))
+        >>> output_folder(None, "live", "rtsp://tower.local/1")
+        PosixPath('live/tower.local-1')
+    """
+    if out is not None:
+        is_file = Path(out).is_file()
+        PolyplinkError.unless(not is_file, f"--out {out} is a file", "name a folder")
+        return Path(out)
+    path = Path(source).resolve()
+    name = path.name if path.is_dir() else path.stem
+    if "://" in str(source):  # an address
+        name = re.sub(r"[^\w.]+", "-", str(source).partition("://")[2])
+    return readable_path(Path(command), name.strip("-") or "all")
+
+
+def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
+    """Files by name, from the NAME=FILE values of a repeated option.
+
+    Raises:
+        PolyplinkError: If a value has no "=".
+
+    Example:
+        >>> named_files("--weights", ["ntssl=run/weights.safetensors"])
+        {'ntssl': PosixPath('run/weights.safetensors')}
+    """
+    files = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        PolyplinkError.unless(bool(equals), f"{option} {pair!r} names no file", "write NAME=FILE")
+        files[name] = Path(path)
+    return files

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from polyplink.cli.verb import verb
 from polyplink.core.results import Result
 
 if TYPE_CHECKING:
     from polyplink.core.registry import Plugin
 
 
+@verb
 def list_plugins() -> "Result[list[Plugin]]":
     """List plugins: name, kind, package, version, and why one cannot be used.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletOptions
-from polyplink.cli.verb import check_given, inform
+from polyplink.cli.options import TrackletOptions, check_inputs
+from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from polyplink.tracklets.prepare import Prepared
 
 
+@verb
 def prepare_data(
     data: options.Data,
     *,
@@ -51,7 +52,7 @@ def prepare_data(
         PolyplinkError: If the recipe, the part, the data folder or an image is missing or broken.
     """
     data = Path(data)
-    check_given(None, data, [part])
+    check_inputs(None, data, [part])
     from polyplink.data.tables import read_data
     from polyplink.recipes.by_name import find_recipe, override
     from polyplink.tracklets.prepare import prepare

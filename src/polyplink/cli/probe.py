@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, names_of
-from polyplink.cli.verb import UNMEASURED, check_given, inform
+from polyplink.cli.options import StrPath, check_inputs, names_of
+from polyplink.cli.verb import UNMEASURED, inform, verb
 from polyplink.core.artefacts import RunRecord, write_json, write_text
 from polyplink.core.errors import find_named
 from polyplink.core.results import Progress, Result
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from polyplink.evaluate.probe_tasks import Probed
 
 
+@verb
 def probe(
     task: Annotated[
         str,
@@ -74,7 +75,7 @@ def probe(
     probed_task = find_named("probe", task, PROBES)
     weights, data, out = Path(weights), Path(data), Path(out)
     split = None if split is None else Path(split)
-    check_given(weights, data, [part], device)
+    check_inputs(weights, data, [part], device)
     from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import guard
     from polyplink.encoders.weights import read_record, weights_path

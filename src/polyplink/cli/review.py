@@ -6,10 +6,12 @@ from typing import Annotated
 from typer import Option, echo
 
 from polyplink.cli.options import CountedFolder, MaskOverlay, MovedData, StrPath
+from polyplink.cli.verb import verb
 from polyplink.core.results import Result
 from polyplink.core.text import many
 
 
+@verb
 def review(
     folder: CountedFolder,
     *,

@@ -17,8 +17,10 @@ from polyplink.cli.options import (
     StrPath,
     TrackletOptions,
     WeightsOption,
+    check_inputs,
+    output_folder,
 )
-from polyplink.cli.verb import check_given, inform, output_folder
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import catalogue
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 FORMS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by the ending of their file
 
 
+@verb
 def run(
     source: options.Source,
     *,
@@ -111,7 +114,7 @@ def run(
     """
     source, weights = Path(source), Path(weights)
     _check_boxes(source, boxes, alone=recording is None and first_frame is None)
-    check_given(weights, device=device)
+    check_inputs(weights, device=device)
     catalogue(language)  # an unknown one is refused at once
     out = output_folder(out, "run", source)
     with sole_writer(out):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.indexed import IndexFolder
-from polyplink.cli.verb import check_given
+from polyplink.cli.options import check_inputs
+from polyplink.cli.verb import verb
 from polyplink.core.artefacts import RunRecord, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
@@ -32,11 +32,12 @@ class ViewFilters(TypedDict, total=False):
     histology: Annotated[str | None, Option(help="Known class: adenoma, hyperplastic ...")]
 
 
+@verb
 def search(
     weights: options.Weights,
     query: Annotated[str, Argument(help="Id of a tracklet, a picture of a polyp, or a video.")],
     *,
-    index: IndexFolder = Path("index"),
+    index: options.IndexFolder = Path("index"),
     out: options.Out = Path("search"),
     k: Annotated[int, Option("-k", min=1, help="Similar views to show.")] = 12,
     frame: Annotated[int | None, Option(min=0, help="Frame of the video, from 0.")] = None,
@@ -75,7 +76,7 @@ def search(
     import polars as pl
 
     weights, out = Path(weights), Path(out)
-    check_given(weights)
+    check_inputs(weights)
     from polyplink.scale.index import Index, picture_of
 
     # The query: a view of the index, or a file.

@@ -8,11 +8,13 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
+from polyplink.cli.verb import verb
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
 
 
+@verb
 def split_data(
     data: options.Data,
     *,

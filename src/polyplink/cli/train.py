@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 from typer import Argument, Exit, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions
-from polyplink.cli.verb import check_given, inform
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Progress, Result, silent
@@ -67,6 +67,7 @@ class Trained(Facts):
     warnings: tuple[str, ...]
 
 
+@verb
 def train(
     recipe: Annotated[
         "str | TrainConfig", Argument(help=options.RECIPE, autocompletion=options.RECIPES)
@@ -229,8 +230,8 @@ def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: 
     from polyplink.learn.train_config import NEED_POLYPS
 
     parts = [part for part in (config.part, config.validation.part) if part]
-    check_given(config.init_from, data, parts, device)
-    check_given(polyps_from)
+    check_inputs(config.init_from, data, parts, device)
+    check_inputs(polyps_from)
     PolyplinkError.unless(
         polyps_from is None or config.bags.kind in NEED_POLYPS,
         f"bags.kind={config.bags.kind} does not use polyps, which --polyps-from provides",

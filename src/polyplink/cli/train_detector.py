@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath
-from polyplink.cli.verb import check_given, inform
+from polyplink.cli.options import StrPath, check_inputs
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import file_key, read_json, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
@@ -33,6 +33,7 @@ Name = TypeVar("Name")
 NESTED = 0.5  # share of a box within another one, above which both show one polyp
 
 
+@verb
 def train_detector(
     data: options.Data,
     *,
@@ -111,7 +112,7 @@ def train_detector(
     data, out = Path(data), Path(out)
     init, empty = (None if path is None else Path(path) for path in (init, empty))
     init = _check(out, side, init)
-    check_given(data=data, parts=[part])
+    check_inputs(data=data, parts=[part])
     folder = out.with_name(f"{out.stem}-training")
     with sole_writer(folder):
         # Procedures, and images without a polyp, to train on and to measure on.

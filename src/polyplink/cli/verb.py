@@ -1,21 +1,42 @@
-"""Shared by all verbs: checks of arguments, output folders, progress, and results."""
+"""What all verbs share: the decorator of their functions, their progress, and common results.
 
-import re
+Example:
+    @verb
+    def count(weights: options.Weights, *, progress: Progress = inform) -> Result[Count]: ...
+"""
+
+import inspect
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ForwardRef,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from polyplink.core.artefacts import read_json
-from polyplink.core.errors import PolyplinkError
+from typer.models import ArgumentInfo, OptionInfo
+
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.results import CELL_BARS, Result
-from polyplink.core.text import readable_path
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
 
+Verb = Callable[..., Any]  # returns a `Result`, or an object with its methods and fields
+P = ParamSpec("P")
+R = TypeVar("R")
 
 UNMEASURED = (
     "no figure could be measured: the notes count the data, and `polyplink doctor` lists options "
@@ -23,101 +44,111 @@ UNMEASURED = (
 )
 
 
-def check_given(
-    weights: Path | None = None,
-    data: Path | None = None,
-    parts: Sequence[str | None] = (),
-    device: str | None = None,
-    truth: Path | None = None,
-) -> None:
-    """Check that arguments exist, before a verb imports torch, which takes seconds.
+def verb(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a verb for Python callers: choices and ranges are checked as in a command.
+
+    The signature has the plain types of the parameters and every option by name, so that `help`
+    can be read and an unknown option is a TypeError. One text where several may be given is a
+    sequence of one.
 
     Args:
-        weights: File, folder or name.
-        data: Data folder.
-        parts: Parts of the data set.
-        device: Name of a device. A GPU is refused if torch is built without CUDA; the verb itself
-            checks whether the device exists.
-        truth: Data folder of annotated boxes.
+        function: A function whose parameters are annotated for the command line.
 
-    Raises:
-        PolyplinkError: If an argument is missing or malformed.
+    Returns:
+        The function. It raises PolyplinkError for a value that is not among those of a Literal, or
+        is outside the range of its option, and TypeError for a text that is to be a number or True
+        or False, or the reverse.
     """
-    if weights is not None:
-        from polyplink.encoders.weights import read_record, weights_path
+    declared = list(parameters_of(function))
+    plain = [parameter.replace(annotation=_plain(parameter.annotation)) for parameter in declared]
+    signature = inspect.signature(function).replace(parameters=plain)
+    annotations = {parameter.name: parameter.annotation for parameter in declared}
 
-        read_record(weights_path(weights))
-    if device is not None:
-        from polyplink.encoders.device import check_device
+    @wraps(function)
+    def checked(*args: Any, **options: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _checked(name, value, annotations[name])
+        return function(*bound.args, **bound.kwargs)
 
-        check_device(device)
-        with suppress(PackageNotFoundError):  # importing torch reports that it is missing
-            PolyplinkError.unless(
-                device in {"auto", "cpu"} or not version("torch").endswith("+cpu"),
-                f"no device {device!r} here (torch {version('torch')} is built without CUDA)",
-                "use --device cpu or auto, or install torch for CUDA",
-            )
-    from polyplink.data.tables import check_folder, read_data
-
-    if truth is not None:
-        check_folder(truth)
-    if data is not None:
-        check_folder(data)
-        splits = data / "splits.json"
-        parts_of_data = read_json(splits) if splits.is_file() else {}
-        known = parts_of_data if isinstance(parts_of_data, dict) else {}
-        for part in parts:
-            if part not in (None, "all", *known):
-                read_data(data).part(part)
+    checked.__signature__ = signature  # type: ignore[attr-defined]
+    return checked
 
 
-def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:
-    """The output folder of a count: `out`, or COMMAND/NAME, named after the source.
+def parameters_of(function: Verb) -> Iterator[inspect.Parameter]:
+    """Parameters of a verb as it was defined, with their annotations for the command line.
 
-    Args:
-        out: The folder that the user named; None for the default.
-        command: The verb.
-        source: A recording, a file or folder of boxes, a data folder, or the address of a device.
+    A typed dictionary of options becomes one parameter for each field.
+    """
+    for parameter in inspect.signature(inspect.unwrap(function)).parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            yield parameter
+            continue
+        (options,) = get_args(parameter.annotation)  # of Unpack
+        for name, annotation in get_type_hints(options, include_extras=True).items():
+            kind = inspect.Parameter.KEYWORD_ONLY
+            yield inspect.Parameter(name, kind, default=None, annotation=annotation)
+
+
+def members_of(kind: Any) -> tuple[Any, ...]:
+    """The members of a union of types, or the type alone."""
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _plain(annotation: Any) -> Any:
+    """An annotation for the command line as Python callers read it.
 
     Example:
-        >>> output_folder(None, "run", "films/a.mp4"), output_folder(Path("x"), "run", "a.mp4")
-        (PosixPath('run/a'), PosixPath('x'))
-        >>> output_folder(None, "live", "rtsp://tower.local/1")
-        PosixPath('live/tower.local-1')
+        >>> _plain(Annotated["str | Recipe", "help"]), _plain(Annotated[int, "help"]), _plain(bool)
+        ('str | Recipe', <class 'int'>, <class 'bool'>)
     """
-    if out is not None:
-        is_file = Path(out).is_file()
-        PolyplinkError.unless(not is_file, f"--out {out} is a file", "name a folder")
-        return Path(out)
-    path = Path(source).resolve()
-    name = path.name if path.is_dir() else path.stem
-    if "://" in str(source):  # an address
-        name = re.sub(r"[^\w.]+", "-", str(source).partition("://")[2])
-    return readable_path(Path(command), name.strip("-") or "all")
+    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
+
+
+def _checked(name: str, value: Any, annotation: Any) -> Any:
+    """A value for a parameter, or a sequence of it; refused if the command line would refuse it."""
+    kind, *details = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    kinds = members_of(kind)
+    if isinstance(value, PathLike) and str in kinds and Path not in kinds:
+        value = fspath(value)
+    _check_type(name, value, kinds)
+    for member in kinds:
+        if get_origin(member) is Literal and value is not None:
+            find_named(name, value, {choice: choice for choice in get_args(member)})
+        elif get_origin(member) is Sequence and isinstance(value, str) and str not in kinds:
+            return (value,)
+    for detail in details:
+        if isinstance(detail, OptionInfo | ArgumentInfo) and isinstance(value, int | float):
+            low, high = detail.min, detail.max
+            if low is not None and not value >= low:
+                raise PolyplinkError(f"{name} is {value}", f"give {low:g} or more")
+            if high is not None and not value <= high:
+                raise PolyplinkError(f"{name} is {value}", f"give {high:g} or less")
+    return value
+
+
+_EXPECTED = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+
+
+def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
+    """Refuse a text in place of a number or a switch, and anything but a text in place of a text.
+
+    Otherwise "no" would switch an option on.
+    """
+    expected = [kind for kind in kinds if kind is not type(None)]
+    is_wrong = isinstance(value, str) != (str in expected)
+    if value is not None and is_wrong and set(expected) <= set(_EXPECTED):
+        raise TypeError(f"{name} is {value!r}; give {_EXPECTED[expected[0]]}")
 
 
 def inform(stage: str, done: int, total: int) -> None:
     """Progress of verbs called from Python: bars in a notebook, nothing elsewhere."""
     if "ipykernel" in sys.modules:
         CELL_BARS(stage, done, total)
-
-
-def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
-    """Files by name, from the NAME=FILE values of a repeated option.
-
-    Raises:
-        PolyplinkError: If a value has no "=".
-
-    Example:
-        >>> named_files("--weights", ["ntssl=run/weights.safetensors"])
-        {'ntssl': PosixPath('run/weights.safetensors')}
-    """
-    files = {}
-    for pair in pairs:
-        name, equals, path = pair.partition("=")
-        PolyplinkError.unless(bool(equals), f"{option} {pair!r} names no file", "write NAME=FILE")
-        files[name] = Path(path)
-    return files
 
 
 def written_data(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":

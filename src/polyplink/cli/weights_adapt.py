@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletOptions
-from polyplink.cli.verb import check_given, inform
+from polyplink.cli.options import TrackletOptions, check_inputs
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FEWEST_CROPS = 100  # to whiten by without a warning
 
 
+@verb
 def adapt_weights(
     weights: options.Weights,
     data: options.Data,
@@ -86,7 +87,7 @@ def adapt_weights(
             other weights have the name.
     """
     weights, data = Path(weights), Path(data)
-    check_given(weights, data, [part], device)
+    check_inputs(weights, data, [part], device)
     PolyplinkError.unless(
         not in_motion or (whiten and not tone),
         "--in-motion goes with --whiten, and without --tone",

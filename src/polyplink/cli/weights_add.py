@@ -9,11 +9,13 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Option
 
 from polyplink.cli.options import StrPath
+from polyplink.cli.verb import verb
 from polyplink.core.artefacts import file_key, whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
 
 
+@verb
 def add_weights(
     file: Annotated[StrPath, Argument(help="The published file, or a folder of `weights save`.")],
     *,

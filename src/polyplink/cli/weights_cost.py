@@ -4,9 +4,11 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from polyplink.cli.verb import verb
 from polyplink.core.results import Result
 
 
+@verb
 def cost_weights(
     name: Annotated[
         str, Argument(help="An encoder, a recipe, or weights: a file, a folder or a name.")

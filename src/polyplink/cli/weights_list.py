@@ -1,11 +1,13 @@
 """The verb `weights list`: all named encoders."""
 
+from polyplink.cli.verb import verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
 
 SHIPPED = "this package"  # the source of shipped weights
 
 
+@verb
 def list_weights() -> Result[list[dict[str, str]]]:
     """List the shipped encoder, known encoders and added weights.
 

@@ -7,11 +7,13 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli.options import StrPath, Weights
+from polyplink.cli.verb import verb
 from polyplink.core.artefacts import file_key
 from polyplink.core.results import Result
 from polyplink.core.text import many
 
 
+@verb
 def save_weights_folder(
     weights: Weights,
     out: Annotated[StrPath, Argument(help="New folder.")],

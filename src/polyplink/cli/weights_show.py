@@ -7,10 +7,12 @@ from typing import Annotated, Any
 from typer import Argument
 
 from polyplink.cli.options import StrPath
+from polyplink.cli.verb import verb
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.results import Result
 
 
+@verb
 def show_weights(
     weights: Annotated[StrPath, Argument(help="Weights file, run folder, or a name.")],
 ) -> Result[dict[str, Any]]:

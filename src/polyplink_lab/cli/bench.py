@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from polyplink.cli.function import as_function
 from polyplink.cli.options import StrPath, names_of
+from polyplink.cli.verb import verb
 from polyplink.core.artefacts import read_json, to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
@@ -77,7 +77,7 @@ class Benched:
             echo(complaint, err=True)
 
 
-@as_function
+@verb
 def bench(
     names: Annotated[
         Sequence[str],

@@ -11,9 +11,8 @@ from typer import Argument, Option, echo
 
 from polyplink import Evaluated, count, evaluate_weights, import_data, run, train
 from polyplink.cli import options
-from polyplink.cli.function import as_function
 from polyplink.cli.options import StrPath
-from polyplink.cli.verb import inform
+from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import content_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result, silent
@@ -28,7 +27,7 @@ FIRST_SETS = ("optim.epochs=2", "validation.every=2")  # of its recipe
 _MARK = "demo.json"  # identifies the demo in a folder
 
 
-@as_function
+@verb
 def demo(
     out: Annotated[StrPath, Argument(help="Folder to write.")] = "demo-out",
     *,

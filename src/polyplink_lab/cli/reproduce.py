@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.function import as_function
-from polyplink.cli.options import StrPath, names_of
-from polyplink.cli.verb import check_given, inform, named_files
+from polyplink.cli.options import StrPath, check_inputs, named_files, names_of
+from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.results import Progress, Result
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from polyplink_lab.reproduce.reproduction_plan import Step
 
 
-@as_function
+@verb
 def reproduce(
     table: Annotated[
         str,
@@ -139,8 +138,8 @@ def reproduce(
     encoders = dict.fromkeys(name for every in published().values() for name in every.subjects)
     for encoder, path in named_weights.items():
         find_named("encoder or method in the tables", encoder, encoders)
-        check_given(path)
-    check_given(data=Path(data), parts=[part], device=device)
+        check_inputs(path)
+    check_inputs(data=Path(data), parts=[part], device=device)
     from polyplink_lab.reproduce.encoders_under_test import Workspace, has_recipe
     from polyplink_lab.reproduce.reproduction import (
         ReproductionSettings,

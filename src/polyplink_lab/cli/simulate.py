@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.function import as_function
 from polyplink.cli.options import StrPath, names_of
-from polyplink.cli.verb import inform
+from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from polyplink_lab.simulate.tolerance_checks import Row
 
 
-@as_function
+@verb
 def simulate(
     out: Annotated[
         StrPath | None,

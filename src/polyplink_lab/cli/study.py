@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.function import as_function
-from polyplink.cli.verb import UNMEASURED, check_given, inform
+from polyplink.cli.options import check_inputs
+from polyplink.cli.verb import UNMEASURED, inform, verb
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Progress, Result, silent
@@ -70,7 +70,7 @@ class Studied(Facts):
 Measured = dict[str, dict[int, "dict[str, Resampled]"]]  # by recipe, seed and figure
 
 
-@as_function
+@verb
 def study(
     recipes: Annotated[Sequence[str], Argument(help=f"{options.RECIPE} Compared with the first.")],
     data: options.Data,
@@ -133,7 +133,7 @@ def study(
             training could be evaluated.
     """
     out, data = Path(out), Path(data)
-    check_given(None, data, [part], device)
+    check_inputs(None, data, [part], device)
     from polyplink.evaluate.named_settings import evaluation_settings
 
     settings, probes = evaluation_settings(

@@ -1,16 +1,40 @@
-"""The verb `recipes show`: the fields of a recipe, and where their values come from."""
+"""The verbs `recipes list` and `recipes show`: recipes for `train`, and their fields."""
 
+import inspect
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
 from polyplink.cli import options
+from polyplink.cli.verb import verb
 from polyplink.core.results import Result
 
 if TYPE_CHECKING:
     from polyplink.recipes.provenance import FieldSource
 
 
+@verb
+def list_recipes() -> Result[list[dict[str, str]]]:
+    """List the recipes: name, training part, whether polyp ids are needed, and description."""
+    from rich.table import Table
+
+    from polyplink.learn.train_config import NEED_POLYPS
+    from polyplink.recipes.by_name import RECIPES
+
+    columns = ("recipe", "part", "needs polyp ids", "what it is")
+    table = Table(*columns)
+    rows: list[dict[str, str]] = []
+    for name, recipe in RECIPES.items():
+        built = recipe()
+        needs = "yes" if built.bags.kind in NEED_POLYPS else "no"
+        summary = (inspect.getdoc(recipe) or "").partition("\n")[0]
+        rows.append(dict(zip(columns, (name, built.part, needs, summary), strict=True)))
+        table.add_row(*rows[-1].values())
+    fields = "fields of one: polyplink recipes show NAME"
+    return Result(rows, printed=[table, fields])
+
+
+@verb
 def show_recipe(
     name: Annotated[str, Argument(help=options.RECIPE, autocompletion=options.RECIPES)],
     *,
