@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
-from polyplink import train
+from polyplink import list_plugins, train
 from polyplink.associate.grid_search import Grid, search
 from polyplink.cli import options
 from polyplink.cli.command import sections
@@ -97,7 +97,9 @@ def test_every_part_on_the_pages_passes_its_check_and_is_listed(installed_parts:
     for page in MODULE_OF_PAGE:
         assert all(len(code.splitlines()) < 60 for code in page_blocks(page, "python")), page
     metric = listed["metric"]["name"]
-    assert metric in options.names_of("polyplink.core.parts", "METRICS")(metric[:2])  # the shell's
+    assert metric in options.names_of("polyplink.core.parts:METRICS.names")(
+        metric[:2]
+    )  # the shell's
 
 
 def test_a_part_that_cannot_be_imported_is_reported_in_one_line(installed_parts: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_part_in_a_misspelled_group_is_listed_with_the_right_one(installed_par
     assert result.exit_code == 1
     (misplaced,) = [part for part in json.loads(result.stdout) if part["error"]]
     assert (misplaced["name"], misplaced["kind"]) == ("mutual", "")
-    error = "no group 'polyplink.clusterer'; did you mean polyplink.clusterers?"
+    error = "not used: no group 'polyplink.clusterer'; did you mean polyplink.clusterers?"
     assert misplaced["error"] == error
 
 
@@ -232,7 +234,7 @@ def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
     assert {"longest", "mine longest"} < {*sections()["Research"]}
     assert [*sections()["Train"]] == [*SECTIONS["Train"]]
     assert VERBS.find("train") is train
-    (hidden,) = [plugin for plugin in VERBS.plugins() if plugin.error]
+    (hidden,) = [plugin for plugin in list_plugins().value if plugin.error]
     assert (hidden.name, hidden.error) == (
         "train",
         "not used: a built-in verb has the name 'train'; rename it",

@@ -152,7 +152,7 @@ def evaluate_weights(
             "--metric",
             help="Show this metric too: a built-in one (all are computed), a plugin's, or "
             "FILE.py:NAME for your own; may be repeated.",
-            autocompletion=options.names_of("polyplink.core.parts", "METRICS"),
+            autocompletion=options.names_of("polyplink.core.parts:METRICS.names"),
         ),
     ] = (),
     columns: Annotated[

@@ -30,7 +30,7 @@ def draw_figures(
         Option(
             help=f"{', '.join(FIGURES)}, or FILE.py:NAME for your own; all built-in ones by "
             "default.",
-            autocompletion=names_of("polyplink.core.parts", "FIGURES"),
+            autocompletion=names_of("polyplink.core.parts:FIGURES.names"),
         ),
     ] = (),
     clusterers: Annotated[

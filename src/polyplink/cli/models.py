@@ -22,7 +22,7 @@ def show_models(
         str | None,
         Argument(
             help="Name of one model; all by default.",
-            autocompletion=names_of("polyplink.cli.models", "names"),
+            autocompletion=names_of("polyplink.cli.models:names"),
         ),
     ] = None,
 ) -> Result[tuple[ShippedModel, ...]]:

@@ -7,9 +7,9 @@ builds the commands from them). For a path, Python callers may also pass a strin
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypedDict
 
 from typer import Argument, Option
@@ -18,7 +18,6 @@ from polyplink.core import messages
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import TRACKERS
-from polyplink.core.registry import Registry
 from polyplink.core.text import readable_path
 from polyplink.models.shipped import DETECTOR, ENCODER
 
@@ -70,29 +69,25 @@ HistologyMap = Annotated[
 ]
 
 
-def names_of(module: str, attribute: str) -> Callable[[str], list[str]]:
-    """Shell completion with the names in a module's table; the module is imported on completion.
+def names_of(path: str) -> Callable[[str], list[str]]:
+    """Shell completion with names that are imported when they are completed.
 
     Args:
-        module: The module.
-        attribute: Name of a registry, a mapping by name or a sequence of names, or of a function
-            returning one of the last two.
+        path: "module:object" of a mapping by name, a sequence of names, or a function of these.
     """
 
     def complete(incomplete: str) -> list[str]:
-        table = getattr(import_module(module), attribute)
-        if isinstance(table, Registry):
-            names = table.names()  # those of plugins too
-        else:
-            names = table() if callable(table) else table
+        names = resolve_name(path)
+        if callable(names):
+            names = names()
         return [str(name) for name in names if str(name).startswith(incomplete)]
 
     return complete
 
 
-RECIPES = names_of("polyplink.recipes.by_name", "RECIPES")
-CLUSTERER_NAMES = names_of("polyplink.core.parts", "CLUSTERERS")
-FORMAT_NAMES = names_of("polyplink.core.parts", "FORMATS")
+RECIPES = names_of("polyplink.recipes.by_name:RECIPES")
+CLUSTERER_NAMES = names_of("polyplink.core.parts:CLUSTERERS.names")
+FORMAT_NAMES = names_of("polyplink.core.parts:FORMATS.names")
 
 
 class TrackletOptions(TypedDict, total=False):
@@ -137,7 +132,7 @@ class TrackletOptions(TypedDict, total=False):
         str | None,
         Option(
             help=f"Tracker of a detector's boxes: {', '.join(TRACKERS)}, or a plugin's [damped].",
-            autocompletion=names_of("polyplink.core.parts", "TRACKERS"),
+            autocompletion=names_of("polyplink.core.parts:TRACKERS.names"),
         ),
     ]
     stride: Annotated[

@@ -24,7 +24,7 @@ def probe(
         str,
         Argument(
             help="size or histology.",
-            autocompletion=names_of("polyplink.evaluate.probe_tasks", "PROBES"),
+            autocompletion=names_of("polyplink.evaluate.probe_tasks:PROBES"),
         ),
     ],
     weights: options.Weights,

@@ -14,8 +14,9 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -34,44 +35,6 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 _DIGEST = "_polyplink_digest"  # attribute of a module: the content of its file when imported
-
-
-@dataclass(frozen=True)
-class Plugin:
-    """A plugin that is installed.
-
-    Attributes:
-        name: The name that selects it in options and settings.
-        kind: Kind of part: "loss", "clusterer", ...
-        package: The package that contains it.
-        version: Version of the package.
-        error: Why it cannot be used; empty if it can.
-    """
-
-    name: str
-    kind: str
-    package: str
-    version: str
-    error: str = ""
-
-
-def misplaced_plugins(groups: Mapping[str, str]) -> list[Plugin]:
-    """Entry points of groups that begin with "polyplink." and that no registry reads.
-
-    Args:
-        groups: Kind of part by group.
-    """
-    from importlib.metadata import distributions  # noqa: PLC0415 - slow
-
-    misplaced = []
-    for entry in (entry for package in distributions() for entry in package.entry_points):
-        if entry.group.startswith("polyplink.") and entry.group not in groups:
-            try:
-                find_named("group", entry.group, groups)
-            except PolyplinkError as refusal:
-                version = entry.dist.version if entry.dist else ""
-                misplaced.append(Plugin(entry.name, "", _package(entry), version, str(refusal)))
-    return misplaced
 
 
 class Registry(Mapping[str, Part], Generic[Part]):
@@ -103,11 +66,10 @@ class Registry(Mapping[str, Part], Generic[Part]):
     ) -> None:
         self.kind, self.group, self.needs, self.instance_of = kind, group, needs, instance_of
         self._built_in = built_in
-        self._chosen: dict[str, Part] = {}
+        self._taken: dict[str, Part] = {}
 
     def __getitem__(self, name: str) -> Part:
-        module, _, name_there = self._built_in[name].partition(":")
-        part: Part = getattr(importlib.import_module(module), name_there)
+        part: Part = resolve_name(self._built_in[name])
         return part
 
     def __contains__(self, name: object) -> bool:
@@ -130,7 +92,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def names(self) -> list[str]:
         """All names: of built-in parts, of plugins, and of parts taken from files."""
-        return list(dict.fromkeys([*self, *self.installed(), *self._chosen]))
+        return list(dict.fromkeys([*self, *self.installed(), *self._taken]))
 
     def find(self, name: str) -> Part:
         """The part with a name: built in, taken before (see `take`), or a plugin.
@@ -141,53 +103,59 @@ class Registry(Mapping[str, Part], Generic[Part]):
         """
         if name in self:
             return self[name]
-        if name in self._chosen:
-            return self._chosen[name]
+        if name in self._taken:
+            return self._taken[name]
         PolyplinkError.unless(
             ".py:" not in name,
             f"{name}: a {self.kind} is not taken from a file here",
             "name it in the pyproject.toml of a package; the how-to on adding parts says how",
         )
         plugins = self.installed()
-        parts = {**self._built_in, **plugins, **dict.fromkeys(self._chosen)}
+        parts = {**self._built_in, **plugins, **dict.fromkeys(self._taken)}
         find_named(self.kind, name, parts)
-        entry = plugins[name][0]
+        packages = " and ".join(map(package_of, plugins[name]))
         PolyplinkError.unless(
-            len(plugins[name]) == 1, self._ambiguous(plugins[name]), "uninstall all but one"
+            len(plugins[name]) == 1,
+            f"the packages {packages} have a {self.kind} of one name, {name!r}",
+            "uninstall all but one",
         )
-        part = _load(self.kind, entry)
-        return self._checked(part, f"{self.kind} {name!r} of the package {_package(entry)}")
-
-    def _ambiguous(self, entries: "Sequence[EntryPoint]") -> str:
-        packages = " and ".join(map(_package, entries))
-        return f"the packages {packages} have a {self.kind} of one name, {entries[0].name!r}"
+        described = f"{self.kind} {name!r} of the package {packages}"
+        try:
+            part = plugins[name][0].load()
+        except Exception as error:
+            reason = one_line(f"{type(error).__name__}: {first_line(error)}", 200)
+            raise PolyplinkError(
+                f"{described} cannot be imported ({reason})",
+                "correct the package, or uninstall it",
+            ) from error
+        return self._checked(part, described)
 
     def fits(self, part: Any) -> bool:
         """Whether an object of a file has what a part of this kind needs."""
-        module, _, name = self.instance_of.partition(":")
-        return {*self.needs} <= {*dir(part)} and (
-            not module or isinstance(part, getattr(importlib.import_module(module), name))
-        )
+        return not self._lack_of(part)
 
     def _checked(self, part: Any, owner: str) -> Part:
-        lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
+        lack = self._lack_of(part)
         PolyplinkError.unless(
-            not lacking,
-            f"{owner} has no {' and no '.join(lacking)}",
-            f"the how-to on adding parts describes the kind {self.kind}",
-        )
-        module, _, name = self.instance_of.partition(":")
-        PolyplinkError.unless(
-            not module or isinstance(part, getattr(importlib.import_module(module), name)),
-            f"{owner} is not a {module}.{name}",
+            not lack,
+            f"{owner} {lack}",
             f"the how-to on adding parts describes the kind {self.kind}",
         )
         checked: Part = part
         return checked
 
+    def _lack_of(self, part: Any) -> str:
+        """What an object lacks to be a part of this kind; empty if nothing."""
+        lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
+        if lacking:
+            return f"has no {' and no '.join(lacking)}"
+        if self.instance_of and not isinstance(part, resolve_name(self.instance_of)):
+            return f"is not a {self.instance_of.replace(':', '.')}"
+        return ""
+
     def in_use(self) -> dict[str, Part]:
         """By name, the built-in parts, then those of packages and files that were taken."""
-        return {**self, **self._chosen}
+        return {**self, **self._taken}
 
     def take(self, names: Sequence[str]) -> tuple[str, ...]:
         """Check names as typed; FILE.py:NAME adds a part of a file to the registry as NAME.
@@ -213,7 +181,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         if text in self:  # not imported, so that mistakes in other options are reported at once
             return text
         name, part = self.typed(text)
-        self._chosen[name] = part
+        self._taken[name] = part
         return name
 
     def typed(self, text: str) -> tuple[str, Part]:
@@ -291,23 +259,6 @@ class Registry(Mapping[str, Part], Generic[Part]):
                 vars(error)[PART] = f"{self.kind} {name!r}"
             raise
 
-    def plugins(self) -> list[Plugin]:
-        """The installed plugins by name, with why one cannot be used; each is imported."""
-        plugins = self.installed().values()
-        return [self._plugin(entry, of_name) for of_name in plugins for entry in of_name]
-
-    def _plugin(self, entry: "EntryPoint", of_name: "Sequence[EntryPoint]") -> Plugin:
-        version, error = entry.dist.version if entry.dist else "", ""
-        try:
-            _load(self.kind, entry)
-        except PolyplinkError as refusal:
-            error = refusal.what
-        if len(of_name) > 1:
-            error = f"not used: {self._ambiguous(of_name)}; uninstall all but one"
-        if entry.name in self:
-            error = f"not used: a built-in {self.kind} has the name {entry.name!r}; rename it"
-        return Plugin(entry.name, self.kind, _package(entry), version, error)
-
     def of_kind(self, default: str | None = None) -> Any:
         """The pydantic annotation of a field that holds a part, with its class named by `kind`.
 
@@ -382,17 +333,6 @@ def import_file(path: Path, kind: str) -> ModuleType:
     return module
 
 
-def _package(entry: "EntryPoint") -> str:
+def package_of(entry: "EntryPoint") -> str:
+    """The package that contains a plugin."""
     return entry.dist.name if entry.dist else entry.module
-
-
-def _load(kind: str, entry: "EntryPoint") -> Any:
-    """Import a plugin; any failure becomes a `PolyplinkError`."""
-    try:
-        return entry.load()
-    except Exception as error:
-        reason = one_line(f"{type(error).__name__}: {first_line(error)}", 200)
-        raise PolyplinkError(
-            f"{kind} {entry.name!r} of the package {_package(entry)} cannot be imported ({reason})",
-            "correct the package, or uninstall it",
-        ) from error

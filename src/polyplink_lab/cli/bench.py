@@ -84,7 +84,7 @@ def bench(
         Argument(
             help="Paths to time; all by default.",
             metavar="[NAME]...",
-            autocompletion=names_of("polyplink_lab.cli.bench", "NAMES"),
+            autocompletion=names_of("polyplink_lab.cli.bench:NAMES"),
         ),
     ] = (),
     *,

@@ -26,7 +26,7 @@ def reproduce(
         str,
         Argument(
             help="A table (ntssl/1, ta/2, thesis/5.4), all or list.",
-            autocompletion=names_of("polyplink_lab.reproduce.published_tables", "published"),
+            autocompletion=names_of("polyplink_lab.reproduce.published_tables:published"),
         ),
     ],
     data: Annotated[StrPath | None, Argument(help="Data folder; none for list.")] = None,

@@ -29,7 +29,7 @@ def simulate(
         str | None,
         Option(
             help="tiny, small, real-colon-sim or smoke; tiny by default.",
-            autocompletion=names_of("polyplink_lab.simulate.presets", "PRESETS"),
+            autocompletion=names_of("polyplink_lab.simulate.presets:PRESETS"),
         ),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed; the same seed gives the same bytes.")] = 0,
