@@ -3,14 +3,16 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
+from polyplink.associate.identities import Constraints
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.corrections import (
     LOG,
@@ -110,12 +112,49 @@ def test_every_kind_of_correction_gives_its_pairs() -> None:
     without_removed = decide([*log, correction("not_polyp", "a"), correction("polyp", "e")], IDS)
     assert without_removed.removed == {"a"}
     assert without_removed.restored == {"e"}
-    assert set(without_removed.must) == {("d", "e")}  # a removed tracklet has no pairs
+    # A removed tracklet has no pairs; the others of a merge stay one polyp.
+    assert set(without_removed.must) == {("b", "c"), ("d", "e")}
     assert (
         decide([*log, correction("not_polyp", "a"), correction("polyp", "a")], IDS).removed
         == frozenset()
     )
     assert decide(log, ["a", "b"]).must == (("a", "b"),)  # the other tracklets no longer exist
+
+
+@pytest.mark.parametrize(
+    ("later", "polyps"),
+    [
+        ([correction("split", "cd", "ab")], ["ab", "cd", "e"]),
+        ([correction("move", "a", apart=("b", "c", "d"))], ["a", "bcd", "e"]),
+        ([correction("split", "cd", "ab"), correction("split", "d", "c")], ["ab", "c", "d", "e"]),
+        ([correction("same", "b", "e"), correction("split", "cd", "ae")], ["abe", "cd"]),
+    ],
+)
+def test_a_later_split_of_merged_views_leaves_one_polyp_on_each_side(
+    later: list[Correction], polyps: list[str]
+) -> None:
+    log = [correction("merge", "abcd"), *later]
+    decided = decide(log, IDS)
+    assert decided.set_aside == {}
+    must, cannot = (
+        tuple((IDS.index(a), IDS.index(b)) for a, b in pairs)
+        for pairs in (decided.must, decided.cannot)
+    )
+    together, apart = Constraints(must, cannot).closed(len(IDS))
+    assert {"".join(IDS[i] for i in np.flatnonzero(row)) for row in together} == set(polyps)
+    for a, b in combinations([side for side in polyps if side != "e"], 2):
+        assert all(apart[IDS.index(i), IDS.index(j)] for i in a for j in b)
+    # The split undone, they are one polyp again.
+    undone = [correction("undo", of=answer.id) for answer in later if answer.kind != "same"]
+    assert {("a", "b"), ("a", "c"), ("a", "d")} <= set(decide([*log, *undone], IDS).must)
+
+
+def test_a_merge_that_later_answers_do_not_divide_is_set_aside() -> None:
+    merge, different = correction("merge", "abc"), correction("different", "a", "b")
+    decided = decide([merge, different], IDS)  # the third tracklet is near both
+    assert (decided.must, decided.set_aside) == ((), {merge.id: (different.id,)})
+    merge, split = correction("merge", "ab"), correction("split", "b", "a")
+    assert decide([merge, split], IDS).set_aside == {merge.id: (split.id,)}
 
 
 def test_answers_about_views_of_another_count_are_kept_apart() -> None:

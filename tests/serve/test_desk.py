@@ -431,7 +431,19 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     review = json.loads(json.dumps(to_plain(reviewed(desk))))["procedures"][0]
     ids = [one["tracklet"] for polyp in review["reviewed_polyps"] for one in polyp["views"]]
     assert sorted(ids) == sorted(one["id"] for one in cut_again["tracklets"])
-    for invalid in ({"row": 0}, {"row": 0, "k": 8}, {"row": 0, "frame": "1"}, {"row": 99, "k": 1}):
+    # After the last picture of a view, which ends three boxes later, the cut is before it.
+    last = desk.procedure(0)["tracklets"][0]["last_frame"]
+    at_end = desk.correct(0, {"kind": "cut", "row": 0, "frame": last})
+    whole = before["tracklets"][0]["id"]
+    ends = [one["boxes"] for one in at_end["tracklets"] if one["id"].startswith(whole)]
+    assert ends == [28, 4]
+    desk.correct(0, {"kind": "undo", "of": at_end["undo"]})
+    invalid_frames: tuple[dict[str, Any], ...] = (
+        {"row": 0, "frame": last + 1},
+        {"row": 0, "frame": before["tracklets"][0]["first_frame"]},
+        {"row": 0, "frame": "1"},
+    )
+    for invalid in ({"row": 0}, {"row": 0, "k": 8}, *invalid_frames, {"row": 99, "k": 1}):
         with pytest.raises(PolyplinkError):
             desk.correct(0, {"kind": "cut", **invalid})
     # A desk without weights and crops shows the same; after undoing all, the first state.

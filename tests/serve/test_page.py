@@ -146,13 +146,20 @@ def test_a_review_from_opening_to_hand_off(
     expect(page.locator("#live")).to_contain_text("Now 1 polyp")
     assert count_of(page) == desk.procedure(2)["polyps"] == 1
     page.locator(f"#view-{b}").focus()
-    page.keyboard.press("b")  # split here
+    page.keyboard.press("b")  # split here: each side of the merge stays one polyp
+    expect(page.locator("#live")).to_contain_text("Now 2 polyps")
+    expect(page.locator(".conflicts")).to_have_count(0)
+    for row in range(6):
+        page.locator(f"#pick-{row}").check()
+    page.keyboard.press("m")
     expect(page.locator(".conflicts")).to_be_visible()
+    expect(page.locator("#live")).to_contain_text("This contradicts another answer")
     expect(page.locator(".conflicts li")).to_have_count(2)
     page.locator(".conflicts li button").first.click()
     expect(page.locator(".conflicts")).to_have_count(0)
-    page.keyboard.press("z")
-    expect(page.locator(".log .undone")).to_have_count(2)
+    for undone in (2, 3):
+        page.keyboard.press("z")
+        expect(page.locator(".log .undone")).to_have_count(undone)
     assert count_of(page) == procedure["polyps"]
 
     # Mark a view as not a polyp, and take it back.
@@ -166,7 +173,7 @@ def test_a_review_from_opening_to_hand_off(
     page.keyboard.press("v")
     page.locator("#to-own").click()
     expect(page.locator("#choice")).not_to_be_visible()
-    expect(page.locator(".log li")).to_have_count(5)
+    expect(page.locator(".log li")).to_have_count(6)
     assert count_of(page) == desk.procedure(2)["polyps"]
 
     # The name of the reviewer is escaped.

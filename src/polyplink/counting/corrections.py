@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Literal, get_args
 from uuid import uuid4
@@ -112,13 +113,14 @@ class Correction:
         return None if self.frame is None else round(self.frame / rate, 2)
 
     def pairs(self) -> tuple[list[Pair], list[Pair]]:
-        """Pairs of tracklets that show one polyp, and pairs that show two, by this correction."""
+        """Pairs of tracklets that show one polyp, and pairs that show two, by this correction.
+
+        Those of a merge depend on other answers, see `decide`.
+        """
         tracklets, others = self.tracklets, self.others
         match self.kind:
             case "same":
                 return [(tracklets[0], others[0])], []
-            case "merge":
-                return [(tracklets[0], second) for second in tracklets[1:]], []
             case "different" | "split":
                 return [], [(tracklet, second) for tracklet in tracklets for second in others]
             case "cut":
@@ -217,6 +219,9 @@ class Decided:
 def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     """Replay the corrections of one procedure.
 
+    The latest answer applies, and an older one that contradicts it is set aside. Of a merge, what
+    does not contradict later answers still applies if these separate its tracklets into sides.
+
     Args:
         log: The corrections of the procedure, in order.
         present: Ids of its tracklets; answers about others are ignored.
@@ -243,7 +248,13 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         together, apart = (
             [pair for pair in pairs if counted.issuperset(pair)] for pairs in answer.pairs()
         )
+        if answer.kind == "merge":
+            merged = [name for name in answer.tracklets if name in counted]
+            together = _star(merged)
         group = _contradiction([*must, *together], [*cannot, *apart])
+        if group and answer.kind == "merge" and (sides := _sides(merged, must, cannot)):
+            together = [pair for side in sides for pair in _star(side)]
+            group = _contradiction([*must, *together], cannot)
         if group:
             touching = (c.id for c, pairs in accepted if any(group >= {*pair} for pair in pairs))
             set_aside[answer.id] = tuple(touching)
@@ -394,12 +405,42 @@ def cuts(log: Sequence[Correction]) -> dict[str, list[int]]:
     return {name: sorted(set(frames)) for name, frames in frames_by_tracklet.items()}
 
 
-def _contradiction(must: Sequence[Pair], cannot: Sequence[Pair]) -> set[str]:
-    """Tracklets that are one polyp by `must` but include a pair of `cannot`; empty if none."""
+def _groups(must: Sequence[Pair]) -> dict[str, set[str]]:
+    """Tracklets that are one polyp by `must`, for each tracklet in it."""
     group_of: dict[str, set[str]] = {}
     for a, b in must:
         together = group_of.get(a, {a}) | group_of.get(b, {b})
         group_of |= dict.fromkeys(together, together)
+    return group_of
+
+
+def _star(names: Sequence[str]) -> list[Pair]:
+    """Pairs that make one polyp of tracklets."""
+    return [(names[0], name) for name in names[1:]]
+
+
+def _sides(names: Sequence[str], must: Sequence[Pair], cannot: Sequence[Pair]) -> list[list[str]]:
+    """Merged tracklets, divided into the sides that later answers separate.
+
+    Args:
+        names: The tracklets.
+        must: Pairs that show one polyp by later answers.
+        cannot: Pairs that show two.
+
+    Returns:
+        The sides of at least two tracklets; those of two sides are apart, each from each.
+    """
+    groups = _groups(must)
+    apart = {pair for a, b in cannot for pair in product(groups.get(a, {a}), groups.get(b, {b}))}
+    pairs = combinations(names, 2)
+    near = [(a, b) for a, b in pairs if (a, b) not in apart and (b, a) not in apart]
+    sides = {min(side): side for side in _groups(near).values()}
+    return [[name for name in names if name in side] for side in sides.values()]
+
+
+def _contradiction(must: Sequence[Pair], cannot: Sequence[Pair]) -> set[str]:
+    """Tracklets that are one polyp by `must` but include a pair of `cannot`; empty if none."""
+    group_of = _groups(must)
     for a, b in cannot:
         if b in group_of.get(a, {a}):
             return group_of[a]

@@ -287,7 +287,7 @@ class Desk:
             return self.procedure(index) | {"split": split}
 
     def _cut(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
-        """Cut the tracklet `row` before its k-th picture, or before its first from `frame` on.
+        """Cut the tracklet `row` before its k-th picture, or its first from `frame` on, else last.
 
         Raises:
             PolyplinkError: If one part would have no picture, or the parts cannot be embedded.
@@ -302,6 +302,8 @@ class Desk:
         frames = self.prepared.detections["frame"][row["offset"] : row["offset"] + row["n"]]
         picture_frames = frames.to_numpy()[::stride]
         k = numbers[1] if "k" in answer else int(np.searchsorted(picture_frames, numbers[2]))
+        if "k" not in answer and numbers[2] <= row["last_frame"]:  # after the last picture: at it
+            k = min(k, row["n_crops"] - 1)
         PolyplinkError.unless(
             0 < k < row["n_crops"],
             f"one part of {row['tracklet_id']} would have no picture",

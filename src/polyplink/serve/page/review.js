@@ -49,13 +49,15 @@ async function correct(correction, { focus } = {}) {
     const procedure = await fetchJson(`/api/procedures/${index}/corrections`, correction);
     if (state.index === index) {
       const before = state.procedure.polyps;
+      const contradicts = procedure.conflicts.length > state.procedure.conflicts.length;
       const reopened = state.procedure.done && !procedure.done && correction.kind !== "reopen";
       state.selected.clear();
       take(procedure);
       const split = procedure.split.map((rows) => t("now.split", {
         times: rows.map((row) => clock(procedure.tracklets[row].start_s)).join(", "),
       }));
-      const more = [...split, ...(reopened ? [t("now.reopened")] : [])];
+      const more = [...split, ...(contradicts ? [t("now.conflict")] : []),
+        ...(reopened ? [t("now.reopened")] : [])];
       showMessage({
         text: [`${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, ...more].join(" "),
         undo: correction.kind !== "undo", changed: before !== procedure.polyps, long: more.length > 0,
@@ -401,7 +403,7 @@ const actions = {
   viewer_alike: () => viewer.findAlike(),
   cut: () => { // the tracklet itself, from the picture shown on
     const { row, at, view, closeUp } = viewer;
-    if (row === null) return;
+    if ($("viewer-cut")?.disabled ?? true) return;
     viewer.dialog.close();
     correct({ kind: "cut", row, ...closeUp ? { k: at } : { frame: view.first_frame + at } });
   },
