@@ -219,10 +219,18 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
         name: str | None = None,
         **shared: Unpack[Shared],
     ) -> dict[str, Any]:
-        """Return the arguments."""
+        """Return the arguments.
+
+        Args:
+            several: What else.
+        """
         return {"path": path, "several": several, "kind": kind, "name": name, **shared}
 
     function: Any = verb(word)
+    assert inspect.getdoc(function) == (
+        "Return the arguments.\n\nArgs:\n    path: A path.\n    several: What else.\n"
+        "    kind: Kind.\n    many: A number."
+    )
     assert str(inspect.signature(function)) == (
         "(path: str | pathlib.Path, *, several: collections.abc.Sequence[str] = (), "
         "kind: Literal['gt', 'det'] = 'gt', name: str | None = None, many: int | None = None) "

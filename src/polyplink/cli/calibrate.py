@@ -102,27 +102,15 @@ def calibrate(
     """Fit links, false alarms, and probes of size and histology; writes new weights.
 
     Args:
-        weights: A file, a folder of `train` or `export`, or a name.
         data: Data folder of annotated boxes, or of a detector's; none with `stills`.
-        truth: Data folder with annotated boxes of the same procedures, for a detector's boxes.
         stills: Data folder of annotated still images, from which procedures are simulated; some
             of these test the count.
-        detector: With `stills`, an ONNX file, FILE.py:NAME of a function, or the name of a
-            detector.
-        empty: With `stills`, folder of images without a polyp.
-        procedures: With `stills`, number of procedures to simulate.
-        polyps: With `stills`, fewest and most polyps of a procedure, as "3-6".
-        seed: With `stills`, seed of the simulation.
         out: The output folder for weights.safetensors, the same network with a new operating
             point; with `stills` also for the procedures and stills.json, the figures.
-        part: Part of the data set; all of it by default.
         keep: Share of the polyps that the threshold of false alarms must keep.
         tolerance: Probability from which a link lowers the cost of a partition (see `partition`);
             by default that of the weights, or 0.9.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Number of threads.
         progress: Called for crops and tracklets.
-        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If weights or data are missing or broken, a procedure is not annotated, or

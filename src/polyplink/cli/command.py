@@ -24,10 +24,10 @@ from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
-from typer.models import ArgumentInfo, OptionInfo
+from typer.models import ArgumentInfo
 
 from polyplink import __version__
-from polyplink.cli.verb import Verb, members_of, parameters_of
+from polyplink.cli.verb import Verb, details_of, members_of, parameters_of
 from polyplink.core.errors import (
     LONGEST_MESSAGE,
     MISTAKE,
@@ -190,14 +190,11 @@ def command(verb: Verb) -> Callable[..., None]:
     """
     parameters, several = [], []
     for parameter in parameters_of(verb):
-        if get_origin(parameter.annotation) is not Annotated:  # for Python alone
+        details = details_of(parameter.annotation)
+        if not details:  # for Python alone
             continue
-        kind, *details = get_args(parameter.annotation)
-        (declared,) = (
-            copy.copy(detail) for detail in details if isinstance(detail, OptionInfo | ArgumentInfo)
-        )
-        default = parameter.default
-        kind = _typed(kind)
+        declared, default = copy.copy(details[0]), parameter.default
+        kind = _typed(get_args(parameter.annotation)[0])
         if get_origin(kind) is list:
             several.append(parameter.name)
             if default is not inspect.Parameter.empty:

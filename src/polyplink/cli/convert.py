@@ -30,9 +30,6 @@ def convert_data(
     """Write a data folder in another format of boxes, or in the layout of a released set.
 
     Args:
-        data: The data folder.
-        data_format: Name of the format.
-        out: New folder for the files.
         progress: Called for procedures.
 
     Raises:

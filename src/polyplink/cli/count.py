@@ -42,22 +42,10 @@ def count(
     in the report, but do not influence the count.
 
     Args:
-        weights: A file, a folder of `train` or `export`, or a name.
-        data: The data folder.
         out: The output folder, which gets count.json, counts.csv, views.csv, assignment.parquet,
             vectors.parquet (for `review`), report.html and run.json, and boxes-with-tracks: the
             boxes as they were imported, each with its track and polyp.
-        replace: Replace the count of another recording.
-        part: Part of the data set; all of it by default.
-        truth: Data folder with annotated boxes of the same procedures, to compare with.
-        alarms: Whether to leave out tracklets that the weights classify as false alarms.
-        purpose: Purpose for which the price of a polyp is chosen.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Number of threads.
-        video: Also write a video of each procedure with boxes and polyps drawn.
-        language: Language of the report: en, de or it.
         progress: Called for crops and tracklets.
-        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If the weights, the data folder or an image is missing or broken.

@@ -40,17 +40,12 @@ def detect_polyps(
     Frames are decoded once: the crops that `count` needs are saved. A stopped run continues.
 
     Args:
-        source: A video, or a folder of videos or images; a data folder.
-        out: The data folder to write.
         detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector; the shipped
             one by default. With `function` a name for it, by which a calibration and a stopped run
             know it again.
-        fps: Frames per second, if the recording does not store them.
-        seed: Seed of a simulated detector.
         function: Your own detector: it takes an image (height, width, 3) and returns (k, 5):
             x, y, w, h in pixels, and a score from 0 to 1.
         progress: Called for frames.
-        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no

@@ -29,9 +29,6 @@ def doctor(
     An error among the findings makes the exit code 1.
 
     Args:
-        data: The data folder.
-        images: Also look for the images, and open a sample of them.
-        deep: Open all images.
         progress: Called for images.
 
     Raises:

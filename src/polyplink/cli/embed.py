@@ -58,20 +58,10 @@ def embed_data(
     `out` is a copy. With bf16, the mAP of a sample of the tracklets is also measured in float32.
 
     Args:
-        weights: A file, a folder of `train` or `export`, or a name.
-        data: The data folder.
-        out: Parquet file to write.
-        part: Part of the data set; all of it by default.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
         precision: float32, tf32 (on a GPU), bf16 or int8; by default bf16 on a GPU, float32 on a
             CPU, and the exported precision for an exported encoder.
-        workers: Processes that cut crops, or workers of Ray.
         shard: I/N: embed only the shard I, from 1, of N shards of the procedures.
-        engine: Compute in this process, or by Ray's workers.
-        address: HOST:PORT of a Ray cluster; one is started here by default.
-        keep_crops: Keep crops for other verbs, or remove them once they are embedded.
         progress: Called for crops and tracklets, or for procedures.
-        tracklets: Settings of tracklets.
 
     Returns:
         The vectors: `value.vectors` maps the encoder's name to an array (tracklets, width).

@@ -175,30 +175,13 @@ def evaluate_weights(
     The exit code is 1 if no figure could be measured.
 
     Args:
-        weights: Files, folders of `train`, or names; one, or several to compare with the first.
-        data: The data folder.
         out: The output folder, which gets evaluation.json, figures.csv, table.tex, clusterers.csv
             (paired differences to the first), procedures.csv, queries.parquet (one row per query),
             curve.parquet (one per setting), assignment.parquet, trackeval (MOTChallenge files),
             report.html and run.json; files of tasks that were not requested are left out.
-        part: Part of the data set.
-        tasks: Names of tasks, or "all".
-        clusterers: Names of clusterers, FILE.py:NAME for your own, or "all".
-        grid: Settings searched for counting: "paper" or "demo".
-        visual: Visual similarity to cluster by.
-        time: Unit of distances in time.
-        purpose: Purpose for which settings are chosen.
         choose_on: Part to choose settings on; by default, a procedure's settings are chosen on
             the other procedures.
-        without_own: Also retrieval without other polyps of the query's procedure.
-        curve_csv: Also curve.csv, all figures of every setting.
-        metrics: Further metrics: names of plugins, or FILE.py:NAME.
-        columns: Figures of the first table, by name or key.
-        baselines: Also an untrained encoder and a colour histogram.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Number of threads.
         progress: Called for crops, tracklets and methods.
-        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If procedures were seen in training, or a part, task, clusterer or metric

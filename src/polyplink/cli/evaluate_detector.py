@@ -37,13 +37,8 @@ def evaluate_detector(
     """Measure a detector on annotated frames: average precision, recall by size and shape.
 
     Args:
-        detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector.
-        data: Data folder of annotated frames.
-        part: Part of the data set; all of it by default.
-        frames: Use at most this many frames with a polyp per procedure.
         score: Lowest score of a box that counts for recall and precision; by default the score at
             which a box begins a track.
-        workers: Threads that read frames.
         progress: Called for procedures.
 
     Raises:

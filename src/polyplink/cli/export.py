@@ -65,13 +65,6 @@ def export(
     """Write an encoder as a folder for onnxruntime; the other verbs take it as WEIGHTS.
 
     Args:
-        weights: A file, a folder of `train`, or a name.
-        out: New folder for the exported encoder.
-        precision: float32, bf16 or int8; float32 by default.
-        data: Data for 8-bit calibration and for measuring the effect on mAP.
-        int8: Data folder; short for `precision="int8"` with `data` set to it.
-        part: Part of the data set; all of it by default.
-        workers: Processes that cut crops.
         progress: Called for crops.
 
     Raises:

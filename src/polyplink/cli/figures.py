@@ -53,17 +53,7 @@ def draw_figures(
     A figure for which the data lack labels is left out with a warning, unless `only` names it.
 
     Args:
-        weights: A file, a folder of `train` or `export`, or a name.
-        data: The data folder.
         out: The output folder, which gets SVG and PNG files.
-        beside: NAME=WEIGHTS: other encoders to compare with.
-        only: Names of figures, or FILE.py:NAME; all built-in ones by default.
-        clusterers: Clusterers in the figures counting and clusterers, FILE.py:NAME for your own;
-            all built-in ones by default.
-        part: Part of the data set.
-        grid: Settings searched: paper or demo.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Number of threads.
         progress: Called for crops, tracklets and figures.
 
     Raises:

@@ -20,10 +20,6 @@ def hand_off_review(
 
     Args:
         folder: Folder of `run` or `count`; the files go into its folder `reviewed`.
-        language: Language of the headings and the page.
-        data: Data folder that was counted, if it was moved.
-        mask_overlay: Rectangles that are black in every picture, as "LEFT,TOP,WIDTH,HEIGHT" in
-            pixels of the recording, and `field`: the dark border around the endoscopic image.
 
     Returns:
         Paths of the files.

@@ -89,16 +89,8 @@ def import_data(
     Tables that are in the folder already are replaced; nothing in the source is changed.
 
     Args:
-        data_format: Name of the format.
         source: The data set as released, or the boxes.
-        out: Folder for the tables.
-        images: Use the images if they exist.
-        strict: Stop at the first invalid item instead of skipping it.
-        histology_map: Name or file of the map of histology terms to adenoma; None for the papers'.
-        detector: Name of the detector that made the boxes; None for annotated ones.
-        limits: Refuse archives that unpack to many times their size.
         fps: Frames per second of every procedure, if the source does not state them.
-        workers: Number of worker processes.
         progress: Called for procedures.
         of_format: Options of the format.
 

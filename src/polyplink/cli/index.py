@@ -38,14 +38,7 @@ def build_index(
     """Build an index of all views of data folders, to search for similar ones.
 
     Args:
-        weights: A file, a folder of `train` or `export`, or a name.
-        data: Data folders; missing vectors are computed.
-        index: Folder of the index.
-        approximate: Also write an approximate form, by LanceDB.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Processes that cut crops.
         progress: Called for crops and tracklets.
-        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If the index exists, there is no view, or weights or data are missing or
@@ -87,13 +80,7 @@ def add_to_index(
     """Add the procedures of data folders that an index does not have yet.
 
     Args:
-        weights: A file, a folder of `train` or `export`, or a name.
-        data: Data folders; missing vectors are computed.
-        index: Folder of the index.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Processes that cut crops.
         progress: Called for crops and tracklets.
-        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If the index holds vectors of other weights, or a procedure of the same

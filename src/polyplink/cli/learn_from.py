@@ -42,8 +42,6 @@ def learn_from(
     """Fit links and operating point on finished reviews; writes new weights and labelled data.
 
     Args:
-        weights: The weights of the count: a file, a folder of `train` or `export`, or a name.
-        folders: The reviewed folders, one or several.
         out: The output folder, which gets weights.safetensors and data (boxes with the corrected
             identities).
 

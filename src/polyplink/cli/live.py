@@ -106,32 +106,15 @@ def live(
         source: A video or a folder of images, a camera, the address of a stream, "-" for boxes on
             stdin, or the output folder of a count that was killed; or the frames of your program
             (`polyplink.streaming.sources.frames_from`).
-        weights: A file, a folder, or a name.
         detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector; the shipped
             one by default. With boxes or `function` the name of the detector that makes them, as it
             was calibrated.
-        boxes: Boxes of the recording, as JSON lines, in place of a detector.
-        recording: Pictures that belong to boxes from stdin.
         out: The output folder, which gets live (events.jsonl and pictures), and data, count and
             tracks as `run` writes them.
-        replace: Replace the count of another recording.
-        speed: Playback speed of a recording as a multiple of real time; 0 for as fast as possible.
-        fps: Frames per second, if the recording does not store them.
-        stall: Seconds without a frame after which the count ends.
-        window: Minutes for which the polyp of a tracklet may be revised.
-        page: Serve a page that shows the count.
-        port: Port of the page; 0 takes any free one.
-        browser: Open the page in the browser.
-        alarms: Whether to leave out tracklets that the weights classify as false alarms.
-        purpose: Purpose for which the price of a polyp is chosen.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Number of threads.
-        language: Language of the report: en, de or it.
         function: Your own detector; see `detect_polyps`.
         on_event: Called with each event, in the thread that called `live`; no event is printed
             then.
         progress: Called for the report.
-        tracklets: Settings of tracklets.
 
     Raises:
         Exception: An error of your frames, `function` or `on_event` ends the count, and is raised

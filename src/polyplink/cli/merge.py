@@ -32,8 +32,6 @@ def merge_data(
     Overlaps known between the data sets become warnings.
 
     Args:
-        out: Folder for the tables.
-        data: Data folders that `import_data` wrote.
         histology_map: Name or file of the map of histology terms to adenoma; None for the folders'
             own map.
 

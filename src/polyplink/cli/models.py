@@ -28,9 +28,6 @@ def show_models(
 ) -> Result[tuple[ShippedModel, ...]]:
     """Print the model cards of the shipped models, and check their files.
 
-    Args:
-        name: Name of a model; all by default.
-
     Raises:
         PolyplinkError: If there is no such model, or one of its files is missing or has changed.
     """

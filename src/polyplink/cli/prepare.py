@@ -37,16 +37,7 @@ def prepare_data(
     """Build tracklets and cut their crops, once.
 
     Args:
-        data: The data folder.
-        recipe: Recipe with the settings to use.
-        sets: Fields of the recipe to change: NAME=VALUE.
-        crops: Cut crops, or build only tracklets.
-        part: Part to crop; all by default.
-        strict: Stop at a frame that cannot be decoded.
-        device: cpu or cuda: where crops of simulated sets are rendered.
-        workers: Number of worker processes.
         progress: Called for crops.
-        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If the recipe, the part, the data folder or an image is missing or broken.

@@ -50,19 +50,7 @@ def probe(
     """Probe frozen vectors for the size or the histology of polyps; writes figures.
 
     Args:
-        task: size or histology.
-        weights: A file, a folder of `train` or `export`, or a name.
-        data: The data folder.
         out: The output folder, which gets probe.json, figures.csv and run.json.
-        part: Part to split 70 to 30 by patient; rsp and rspp are the papers'.
-        length: Number of crops in a fragment.
-        seeds: Number of training runs of the probe, which are averaged.
-        split_seed: Seed of the split.
-        split: JSON file that divides polyps: {"train": [ids], "test": [ids]}.
-        rate: Learning rate; the paper's by default.
-        epochs: Epochs; the paper's 20 by default.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Number of threads.
         progress: Called for crops, fragments and seeds.
 
     Raises:

@@ -42,10 +42,6 @@ def show_recipe(
 ) -> "Result[list[FieldSource]]":
     """Show every field of a recipe with its source: the paper's text, its program, or ours.
 
-    Args:
-        name: Name of the recipe, or FILE.py:NAME.
-        sets: Fields of the recipe to change: NAME=VALUE.
-
     Raises:
         PolyplinkError: If there is no such recipe or field.
     """

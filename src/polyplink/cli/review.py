@@ -28,13 +28,6 @@ def review(
 
     Args:
         folder: Folder of `run` or `count`; every answer is appended to corrections.jsonl in it.
-        reviewer: Name for the log of corrections.
-        data: Data folder that was counted, if it was moved.
-        mask_overlay: Rectangles that are black in every picture, as "LEFT,TOP,WIDTH,HEIGHT" in
-            pixels of the recording, and `field`: the dark border around the endoscopic image.
-        index: Folder of an index from which to show similar earlier views.
-        port: Port; 0 takes any free one.
-        browser: Open the page in the browser.
 
     Returns:
         The folder of the count.

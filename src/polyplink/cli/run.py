@@ -78,28 +78,15 @@ def run(
     Args:
         source: A video, or a folder of videos or images; a data folder; with `boxes`, a file or
             folder of boxes.
-        weights: A file, a folder, or a name.
         detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector; with
             `function` a name for it.
-        boxes: Format of the boxes, if they are imported and not detected.
         recording: The video of the boxes, or a folder of videos named as procedures; by default
             the recording next to the boxes.
-        first_frame: Number of a video's first frame in the boxes.
         out: The output folder, which gets data (a data folder of the boxes), count (see `count`),
             tracks (a MOT file per procedure with the counted polyps as identities) and, for
             imported boxes, boxes-with-tracks (the boxes, each with its track and polyp).
-        replace: Replace the count of another recording.
-        fps: Frames per second, if the recording does not store them.
-        seed: Seed of a simulated detector.
-        alarms: Whether to leave out tracklets that the weights classify as false alarms.
-        purpose: Purpose for which the price of a polyp is chosen.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Number of threads.
-        video: Also write a video of each procedure with boxes and polyps drawn.
-        language: Language of the report: en, de or it.
         function: Your own detector; see `detect_polyps`.
         progress: Called for frames, crops and tracklets.
-        tracklets: Settings of tracklets.
 
     Returns:
         The count: `value.polyps` is the number of polyps, `value.report` the file of the report.

@@ -54,16 +54,7 @@ def search(
     """Find the earlier views that look like a tracklet, a picture or a box in a video.
 
     Args:
-        weights: The weights of the index: a file, a folder of `train` or `export`, or a name.
-        query: Id of a tracklet, a picture of a polyp, or a video.
-        index: Folder of the index.
         out: The output folder, which gets search.html, matches.csv and matches.json.
-        k: Number of similar views to show.
-        frame: Frame of the video, from 0.
-        box: LEFT,TOP,WIDTH,HEIGHT of the polyp in the picture or frame.
-        others: Only views of other procedures than the tracklet's.
-        exact: Exact search in an approximate index.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
         filters: Filters on the views.
 
     Returns:

@@ -32,10 +32,7 @@ def split_data(
     Writes splits.json; existing parts are replaced.
 
     Args:
-        data: The data folder.
         shares: Parts and their shares of the procedures, which add up to 1.
-        seed: Seed of the order of patients.
-        lists: JSON file of part -> procedure ids, instead of shares.
 
     Raises:
         PolyplinkError: If the shares or lists are malformed, a list names an unknown procedure, a

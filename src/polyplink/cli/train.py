@@ -115,20 +115,9 @@ def train(
 
     Args:
         recipe: Name of a recipe, FILE.py:NAME for your own, or the recipe itself.
-        data: The data folder.
         out: The output folder, which gets weights.safetensors.
-        part: Part to train on, or all; the recipe's by default.
-        sets: Fields of the recipe to change, each as NAME=VALUE.
-        resume: Continue or extend the run in `out`.
-        init_from: Initial weights from another run: a file, a folder or a name.
-        polyps_from: Weights that group the tracklets into polyps to train on, without labels.
-        log: Logger of the epochs in addition to history.csv: tensorboard or wandb.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        devices: Processes to train in, each with a GPU or all on the CPU.
-        workers: Threads that cut crops.
         help_recipe: For the command line; `recipes.provenance.field_sources` gives the fields.
         progress: Called for crops and epochs.
-        tracklets: Settings of tracklets.
 
     Raises:
         PolyplinkError: If `out` already holds a run (or none to resume), or data or recipe are

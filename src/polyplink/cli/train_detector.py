@@ -80,23 +80,10 @@ def train_detector(
     printed, and the scores that begin and continue a track, are those of these procedures.
 
     Args:
-        data: Data folder of annotated frames.
         out: The ONNX file to write. It gets its record beside it (NAME.json), and a folder
             NAME-training with the state, epochs.csv, figures.json and training.png.
-        part: Part of the data set; all of it by default.
         init: Detector to start from: the name of a shipped one, an ONNX file of `train-detector`,
             or yolox-nano.param (COCO).
-        empty: Folder of images without a polyp, to learn from too.
-        empty_repeats: Times that a frame without a polyp is seen in an epoch.
-        epochs: Times that each other frame is seen.
-        side: Width and height of the input, pixels; a multiple of 32.
-        rate: Largest learning rate.
-        batch: Frames in a step.
-        frames: Use at most this many frames with a polyp of each procedure.
-        freeze: With `init`: leave the first two stages of the network as they are.
-        held: Share of the procedures to measure the detector on.
-        seed: Of order and augmentation.
-        device: Where to train: auto, cpu, cuda or cuda:N.
         workers: Threads that read frames; then one process trains, and the others draw its batches.
         progress: Called for procedures and steps.
 

@@ -6,7 +6,9 @@ Example:
 """
 
 import inspect
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from os import PathLike, fspath
@@ -48,8 +50,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a verb for Python callers: choices and ranges are checked as in a command.
 
     The signature has the plain types of the parameters and every option by name, so that `help`
-    can be read and an unknown option is a TypeError. One text where several may be given is a
-    sequence of one.
+    can be read and an unknown option is a TypeError. The docstring gets the help of the options
+    that it does not describe. One text where several may be given is a sequence of one.
 
     Args:
         function: A function whose parameters are annotated for the command line.
@@ -75,7 +77,32 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         return function(*bound.args, **bound.kwargs)
 
     checked.__signature__ = signature  # type: ignore[attr-defined]
+    checked.__doc__ = _documented(function, declared)
     return checked
+
+
+def _documented(function: Verb, parameters: Sequence[inspect.Parameter]) -> str:
+    """The docstring of a verb, with all parameters: as it describes them, or by their help."""
+    sections = re.compile(r"(.*?)(?:\n\nArgs:\n(.*?))?(\n\n(?:Returns|Raises|Example):.*)?", re.S)
+    match = sections.fullmatch(inspect.getdoc(function) or "")
+    assert match is not None
+    summary, described, further = match.groups("")
+    texts = {
+        entry.partition(":")[0].strip(): entry for entry in re.split(r"\n(?=    \w)", described)
+    }
+    for parameter in parameters:
+        for detail in details_of(parameter.annotation):
+            entry = f"{parameter.name}: {detail.help}"
+            filled = textwrap.fill(entry, 100, initial_indent=" " * 4, subsequent_indent=" " * 8)
+            texts.setdefault(parameter.name, filled)
+    entries = [texts[parameter.name] for parameter in parameters if parameter.name in texts]
+    return "\n".join([f"{summary}\n\nArgs:", *entries]) + further if entries else summary + further
+
+
+def details_of(annotation: Any) -> list[OptionInfo | ArgumentInfo]:
+    """What an annotation says of an option or argument: its help, range and names."""
+    details = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return [detail for detail in details if isinstance(detail, OptionInfo | ArgumentInfo)]
 
 
 def parameters_of(function: Verb) -> Iterator[inspect.Parameter]:
@@ -111,8 +138,9 @@ def _plain(annotation: Any) -> Any:
 
 def _checked(name: str, value: Any, annotation: Any) -> Any:
     """A value for a parameter, or a sequence of it; refused if the command line would refuse it."""
-    kind, *details = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
-    kinds = members_of(kind)
+    kinds = members_of(
+        get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    )
     if isinstance(value, PathLike) and str in kinds and Path not in kinds:
         value = fspath(value)
     _check_type(name, value, kinds)
@@ -121,8 +149,8 @@ def _checked(name: str, value: Any, annotation: Any) -> Any:
             find_named(name, value, {choice: choice for choice in get_args(member)})
         elif get_origin(member) is Sequence and isinstance(value, str) and str not in kinds:
             return (value,)
-    for detail in details:
-        if isinstance(detail, OptionInfo | ArgumentInfo) and isinstance(value, int | float):
+    for detail in details_of(annotation):
+        if isinstance(value, int | float):
             low, high = detail.min, detail.max
             if low is not None and not value >= low:
                 raise PolyplinkError(f"{name} is {value}", f"give {low:g} or more")

@@ -65,19 +65,13 @@ def adapt_weights(
     the new vectors and is dropped; `polyplink calibrate` fits another.
 
     Args:
-        weights: A file, a folder of `train`, or a name.
         data: The data folder, of which at most 4096 crops are used.
-        name: Name for the adapted weights.
-        part: Part of the data set; all of it by default.
         tone: Weight of the crops' whitened colours; 0 leaves them out. Without tone and whitening,
             the statistics of BatchNorm are adapted.
         whiten: Whiten features by these crops.
         in_motion: With `whiten`, whiten by the differences between this many simulated views of
             each annotated still, and subtract what views of a tint, as of dyed mucosa, share.
-        device: Name of the device: auto, cpu, cuda or cuda:N.
-        workers: Number of threads.
         progress: Called for crops or stills.
-        tracklets: Settings of tracklets.
 
     Returns:
         name and path of the adapted weights, and the numbers of adapted BatchNorm layers and crops.

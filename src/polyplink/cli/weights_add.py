@@ -52,16 +52,7 @@ def add_weights(
     folders that `weights save` wrote.
 
     Args:
-        file: The published file, or a folder of `weights save`.
-        timm: timm's name of the backbone that the weights belong to.
-        stages: With `timm`, stages, from 0, whose means are appended to the vector.
         name: Name for the weights; by default the encoder's or the folder's.
-        preset: Preprocessing: as in pre-training, or as in NTSSL's program.
-        size: Width and height of the encoder's images, pixels.
-        crop_factor: Side of a crop, in sides of the box.
-        pooling: Pooling of the encoder's tokens to a vector.
-        trust_pickle: Allow the file to run code.
-        unverified: Accept a file with another SHA-256 than the published one.
 
     Returns:
         name, path, title, number of tensors, the published file's sha256, and licence.

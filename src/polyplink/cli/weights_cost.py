@@ -20,9 +20,7 @@ def cost_weights(
     """Count parameters and multiply-accumulates of an encoder.
 
     Args:
-        name: An encoder, a recipe, or weights: a file, a folder or a name.
         size: Width and height of the frames, pixels; the encoder's by default.
-        frames: Frames of the clip.
 
     Raises:
         PolyplinkError: If there is no such encoder, the weights are broken, or the encoder refuses

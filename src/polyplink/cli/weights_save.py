@@ -31,11 +31,7 @@ def save_weights_folder(
     """Write weights as a folder in the Hugging Face Hub's layout, with a model card.
 
     Args:
-        weights: A file, a folder of `train`, or a name.
-        out: The folder, which must not exist.
-        figures: Folder of `evaluate` with the figures for the card.
         licence: Licence of the weights; by default the one in their record.
-        mirrors: Further addresses of the folder.
 
     Returns:
         out, sha256, and procedures_named: the number of procedures in the record.

@@ -18,9 +18,6 @@ def show_weights(
 ) -> Result[dict[str, Any]]:
     """Print the record of weights as JSON: encoder, crops, origin, training procedures.
 
-    Args:
-        weights: A file, a folder of `train` or `export`, or a name.
-
     Raises:
         PolyplinkError: If the weights do not exist, or have changed since they were added.
 

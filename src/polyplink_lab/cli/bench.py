@@ -108,10 +108,6 @@ def bench(
     """Time the hot paths, each against its rival, and compare their outputs.
 
     Args:
-        names: Paths to time; all by default.
-        size: Size of the input instead of the default.
-        device: For the paths that can use a GPU.
-        profile: File for a profile of a training step.
         record: File to write the ratios to; those of other paths in it stay.
         compare: File of `record`, made on the same machine; paths that became slower are listed.
 

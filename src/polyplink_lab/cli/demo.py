@@ -47,8 +47,6 @@ def demo(
     Args:
         out: The output folder, for first, raw, data, run, count, recording, and the files of the
             evaluation.
-        seed: Seed of the simulated procedures.
-        workers: Threads and processes.
         preset: Preset of the simulation; tiny by default.
         sets: Fields of the recipe to change, NAME=VALUE.
         progress: Called for every stage.

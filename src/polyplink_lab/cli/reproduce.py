@@ -89,29 +89,11 @@ def reproduce(
     are cached in the workspace and the data folder. Missing cells state the reason.
 
     Args:
-        table: A table, "all" or "list".
-        data: The data folder.
         out: The output folder; by default one of the table's name in the workspace.
-        workspace: Folder for training runs.
-        part: Part to measure on; by default rc19 if its procedures are present, else eval.
-        only: Encoders or methods; all by default.
-        columns: Columns of the table; all by default.
         weights: NAME=FILE of an encoder or method.
-        stand_in: Replace every encoder by a small one.
-        as_published: Allow checkpoints chosen on evaluated procedures, as in the papers.
-        sets: Fields of every recipe to change, NAME=VALUE.
-        train: Train encoders that have a recipe.
-        anyway: Give differences even if figures are not comparable.
-        grid: Settings searched: paper or demo.
         preset: Input of published encoders: "reference", as in NTSSL's program, or "own", as in
             their pre-training.
-        time: Unit of distances in time.
-        precision: Precision of vectors on a GPU.
-        seeds: Training runs of each probe.
         split: Files that divide the polyps of size and histology: FILE or TASK=FILE.
-        dry_run: Only list the steps.
-        device: Device.
-        workers: Threads and processes.
         progress: Called for crops, epochs and tracklets.
 
     Raises:

@@ -59,15 +59,7 @@ def simulate(
 
     Args:
         out: Folder to write.
-        preset: Name of a preset; tiny by default.
         seed: The same seed gives the same bytes.
-        difficulty: From 0 (easy) to 1; by default that of the preset.
-        times: Number of procedures to simulate for each of the preset's.
-        write: tables, archives or frames; by default that of the preset.
-        preview: Also write a contact sheet and a short film.
-        check: Compare real-colon-sim with published figures instead.
-        device: cpu or cuda.
-        workers: Processes.
         progress: Called for procedures.
 
     Raises:

@@ -111,21 +111,8 @@ def study(
     exit code is 1 if no figure could be measured.
 
     Args:
-        recipes: Names of recipes, or FILE.py:NAME; compared with the first.
-        data: The data folder.
         out: The output folder, for study.json, figures.csv, table.tex, report.html, runs.csv (one
             row per training and figure), clusterers.csv, study.svg and .png, and run.json.
-        seeds: Number of trainings of each recipe.
-        part: Part to evaluate on.
-        sets: Fields of every recipe to change, NAME=VALUE.
-        tasks: As for `evaluate_weights`.
-        clusterers: As for `evaluate_weights`.
-        grid: Settings searched for counting.
-        purpose: Purpose of the links.
-        columns: Figures of the tables; by default the most important ones.
-        device: Device.
-        devices: Processes to train in.
-        workers: Threads and processes.
         progress: Called for crops, epochs and tracklets.
 
     Raises:
