@@ -182,13 +182,13 @@ def calibrate(
     record.write(out)
 
     # Figures and messages, with those of a count of further stills.
-    shown_polyps = labelled.tracklets["polyp_id"]
+    polyp_ids = labelled.tracklets["polyp_id"]
     alarms = None if truth is None or point.alarms is None else point.alarms.origin
     calibrated = Calibrated(
         weights=stored,
-        polyps=shown_polyps.drop_nulls().n_unique(),
-        tracklets=shown_polyps.len(),
-        false_alarms=shown_polyps.null_count(),
+        polyps=polyp_ids.drop_nulls().n_unique(),
+        tracklets=polyp_ids.len(),
+        false_alarms=polyp_ids.null_count(),
         links=point.origin,
         alarms=alarms,
         probes=tuple(fitted),
@@ -271,6 +271,7 @@ def _test(
     from polyplink.pipeline.count_data import count_data
     from polyplink.stills.detected import TEST
 
+    # The count of the procedures held out, against the polyps that were drawn into them.
     folder = out / STILLS
     count = count_data(
         weights,
@@ -285,6 +286,8 @@ def _test(
     assert count.against_truth is not None
     compared, rows = count.against_truth["figures"], count.against_truth["procedures"]
     coverage = count.coverage or Coverage.of([])
+
+    # Its figures, and the sentence that sums them up.
     figures = {
         "procedures": len(rows),
         "count_error": compared["count error"].value,

@@ -321,6 +321,7 @@ def bars() -> Iterator[Progress]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
+    # A bar for each stage, when it begins.
     bars = Bars(*columns, console=Console(stderr=True))
     tasks: dict[str, Any] = {}
 

@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from typer import Argument
 
-from polyplink.cli.options import (
-    DetectorFunction,
-    DetectorName,
-    Fps,
-    Seed,
-    Source,
-    StrPath,
-    TrackletOptions,
-)
+from polyplink.cli import options
+from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
@@ -25,13 +18,13 @@ if TYPE_CHECKING:
 
 @verb
 def detect_polyps(
-    source: Source,
+    source: options.Source,
     out: Annotated[StrPath, Argument(help="Folder for the tables.")],
     *,
-    detector: DetectorName = None,
-    fps: Fps = None,
-    seed: Seed = 0,
-    function: DetectorFunction = None,
+    detector: options.DetectorName = None,
+    fps: options.Fps = None,
+    seed: options.Seed = 0,
+    function: options.DetectorFunction = None,
     progress: Progress = inform,
     **tracklets: Unpack[TrackletOptions],
 ) -> "Result[DataSet]":

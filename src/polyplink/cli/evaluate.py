@@ -244,14 +244,14 @@ def evaluate_weights(
     from polyplink.report.page import write_report
 
     with record.stage("embed"):
-        named = load_several(paths, device, tracklets, data)
-        main = named[0]
+        of_weights = load_several(paths, device, tracklets, data)
+        main = of_weights[0]
         encoded = encode([main], data, [*chosen_on, *names], workers=workers, progress=progress)
         # Refuse data without polyp ids before other encoders embed them.
         samples = samples_of(encoded.prepared)
-        encoders = [*named, *load_baselines(main)] if baselines else named
+        encoders = [*of_weights, *load_baselines(main)] if baselines else of_weights
         encoded = encoded.add(encoders[1:], workers, progress)
-    keys = {"weights" if encoder is main else encoder.name: encoder.key for encoder in named}
+    keys = {"weights" if encoder is main else encoder.name: encoder.key for encoder in of_weights}
     record.inputs |= keys | {"crops": encoded.prepared.key}
     with record.stage("probe"):
         probed = {
@@ -277,7 +277,7 @@ def evaluate_weights(
     with record.results(out, SOMETIMES) as new:
         _write(new, evaluated, tables, curve_csv=curve_csv)
         write_report(new / evaluated.report.name, page)
-    return _result(evaluated, [encoder.name for encoder in named])
+    return _result(evaluated, [encoder.name for encoder in of_weights])
 
 
 def _procedures(

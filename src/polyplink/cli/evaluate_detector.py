@@ -59,6 +59,7 @@ def evaluate_detector(
     from polyplink.report.printed_tables import detector_lines
     from polyplink.tracklets.settings import TrackSettings
 
+    # Frames that the detector was trained on.
     data_set = read_data(data)
     names = data_set.part(part)
     warnings = [str(message) for message in training_warnings(find, names)]
@@ -69,6 +70,8 @@ def evaluate_detector(
             f"the detector was trained on {learned} of {many(len(empty), 'image')} without a "
             "polyp: its false boxes in them are too few"
         )
+
+    # All its boxes of any use, in all frames, and the figures at the score that begins a track.
     begins = TrackSettings().high
     if isinstance(find, OnnxDetector):
         begins = record.high or record.threshold

@@ -89,6 +89,7 @@ def export(
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import mean_aps_text, precision_effect
 
+    # The graphs.
     loaded = load_encoder(weights, torch.device("cpu"))
     encoder, record = loaded.encoder, loaded.record
     if not isinstance(encoder, FrameWise):
@@ -104,6 +105,8 @@ def export(
         prepared = prepare_part(data, record.prepare, part, workers, progress)
         crops = typical_crops(prepared, CALIBRATION) if precision == "int8" else None
     export_encoder(encoder, out, record, precision, crops)
+
+    # Their size, and what a lower precision costs.
     if prepared is not None and precision != "float32":
         with suppress(PolyplinkError):  # a processor without bf16 writes the file all the same
             narrow = load_named(out)

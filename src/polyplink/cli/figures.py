@@ -94,7 +94,7 @@ def draw_figures(
     subtitle = f"{names}, part {part}: {many(len(samples.procedures), 'procedure')}"
     figure_data = FigureData(encoded, subtitle, grid, workers, progress, files, clusterers)
     pictures = Pictures()
-    left_out: list[str] = []
+    omitted: list[str] = []
     for done, (name, call) in enumerate(figures.items(), start=1):
         try:
             with record.stage(name):
@@ -102,7 +102,7 @@ def draw_figures(
         except PolyplinkError as error:  # one polyp, for example, has no nearest other one
             if only or (not pictures and done == len(figures)):
                 raise
-            left_out.append(f"{name} is left out: {error}")
+            omitted.append(f"{name} is left out: {error}")
         progress("figures", done, len(figures))
     record.write(out)
-    return Result(pictures, printed=[str(path) for path in pictures], warnings=left_out)
+    return Result(pictures, printed=[str(path) for path in pictures], warnings=omitted)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from polyplink.cli.options import CountedFolder, Language, MaskOverlay, MovedData
+from polyplink.cli import options
 from polyplink.cli.verb import verb
 from polyplink.core.results import Result
 from polyplink.core.text import many
@@ -10,11 +10,11 @@ from polyplink.core.text import many
 
 @verb
 def hand_off_review(
-    folder: CountedFolder,
+    folder: options.CountedFolder,
     *,
-    language: Language = "en",
-    data: MovedData = None,
-    mask_overlay: MaskOverlay = (),
+    language: options.Language = "en",
+    data: options.MovedData = None,
+    mask_overlay: options.MaskOverlay = (),
 ) -> Result[list[Path]]:
     """Write a reviewed count as spreadsheet, page to print, JSON, COCO and MOT.
 
@@ -35,17 +35,20 @@ def hand_off_review(
     from polyplink.serve.desk import open_desk
     from polyplink.serve.handoff import FOLDER, hand_off, outdated_messages
 
+    # The files.
     desk = open_desk(folder, None if data is None else Path(data), mask_overlay)
     paths = hand_off(desk, language)
     facts = {"folder": str(desk.out / FOLDER), "files": [str(path) for path in paths]}
+
+    # What they lack.
     overview = desk.overview()
     warnings = [*map(str, outdated_messages(overview))]
     if unfinished := [row["id"] for row in overview["procedures"] if not row["done"]]:
         names = named_procedures(unfinished)["names"]
         warnings.append(f"{many(len(unfinished), 'procedure')} not marked as finished ({names})")
-    if asked := [row["id"] for row in overview["procedures"] if row["questions"]]:
+    if with_questions := [row["id"] for row in overview["procedures"] if row["questions"]]:
         open_questions = sum(row["questions"] for row in overview["procedures"])
-        names = named_procedures(asked)["names"]
+        names = named_procedures(with_questions)["names"]
         warnings.append(f"{many(open_questions, 'open question')} ({names})")
     if borderless := sorted(desk.pictures.borderless):
         warnings.append(

@@ -66,6 +66,7 @@ def learn_from(
     from polyplink.serve.finished_reviews import finished_procedures, fit_reviews
     from polyplink.serve.handoff import identified
 
+    # The reviews, which must be of counts with these weights.
     record = RunRecord("learn-from", settings={"weights": weights, "folders": reviewed})
     record.claim(out)
     before = from_record(read_record(path).operating)
@@ -83,6 +84,8 @@ def learn_from(
         f"no procedure with a polyp in {', '.join(map(str, reviewed))} is marked as finished",
         "mark some as finished in `polyplink review`",
     )
+
+    # Links and operating point, stored in a copy of the weights; boxes with the new identities.
     with record.stage("learn"):
         point, notes = fit_reviews(desks, labelled, before)
     data = merge([(desk.data, identified(desk, finished=True)) for desk in desks])

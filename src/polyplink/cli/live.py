@@ -13,20 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Argument, Option, echo
 
 from polyplink.cli import options
-from polyplink.cli.options import (
-    DetectorFunction,
-    DetectorName,
-    Fps,
-    StrPath,
-    TrackletOptions,
-    WeightsOption,
-    check_inputs,
-    output_folder,
-)
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, output_folder
 from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.messages import catalogue
 from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
 from polyplink.core.text import readable_path
@@ -58,8 +48,8 @@ def live(
         ),
     ],
     *,
-    weights: WeightsOption = ENCODER,
-    detector: DetectorName = None,
+    weights: options.WeightsOption = ENCODER,
+    detector: options.DetectorName = None,
     boxes: Annotated[
         StrPath | None,
         Option(help="JSON lines with boxes of the recording SOURCE, instead of a detector."),
@@ -77,7 +67,7 @@ def live(
             "dropping frames.",
         ),
     ] = 1.0,
-    fps: Fps = None,
+    fps: options.Fps = None,
     stall: Annotated[
         float, Option(min=0.1, help="Seconds without a frame after which the count ends.")
     ] = 10.0,
@@ -92,7 +82,7 @@ def live(
     device: options.Device = "auto",
     workers: options.Workers = 2,
     language: options.Language = "en",
-    function: DetectorFunction = None,
+    function: options.DetectorFunction = None,
     on_event: "Callable[[Event], object] | None" = None,
     progress: Progress = inform,
     **tracklets: Unpack[TrackletOptions],
@@ -125,7 +115,6 @@ def live(
     # Refuse what is wrong before torch is imported.
     weights = Path(weights)
     check_inputs(weights, device=device)
-    catalogue(language)  # an unknown one is refused at once
     frames, source = _frames_of(source)
     brings_boxes = _brings_boxes(
         source,

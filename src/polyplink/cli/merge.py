@@ -49,6 +49,7 @@ def merge_data(
     from polyplink.data.vocabulary import find_maps
     from polyplink.tracklets.scenes import read_scenes, write_scenes
 
+    # Each folder once, and none of them for the result.
     out, folders = Path(out), list(map(Path, data))
     places: dict[str, Path] = {}
     for folder in folders:
@@ -60,6 +61,8 @@ def merge_data(
         raise PolyplinkError(
             f"{out} is one of the folders to merge", "name another folder for the result"
         )
+
+    # The tables.
     settings = {"folders": folders, "map": histology_map}
     record = RunRecord("merge", settings=settings)
     record.claim(out)
@@ -71,6 +74,7 @@ def merge_data(
     record.inputs = {str(folder): dataset.key for folder, dataset in sets}
     scenes = {name: scene for folder in folders for name, scene in read_scenes(folder).items()}
 
+    # Warnings, and what the folders store beside their tables.
     warnings = overlaps(merged)
     messages = [message for folder in folders for message in read_warnings(folder)]
     messages += [line for line in map(Message.of, warnings) if line not in messages]

@@ -49,6 +49,7 @@ def prepare_data(
     from polyplink.tracklets.prepare import prepare
     from polyplink.tracklets.settings import with_options
 
+    # Tracklets and crops.
     settings = with_options(override(find_recipe(recipe), sets).prepare, tracklets)
     prepared = prepare(
         data,
@@ -60,6 +61,8 @@ def prepare_data(
         device=device,
         progress=partial(progress, "crops"),
     )
+
+    # Their numbers, and frames that do not decode.
     broken = prepared.broken()
     counts: dict[str, Any] = {
         "out": str(prepared.folder),

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from typer import Option, echo
 
-from polyplink.cli.options import CountedFolder, MaskOverlay, MovedData, StrPath
+from polyplink.cli import options
+from polyplink.cli.options import StrPath
 from polyplink.cli.verb import verb
 from polyplink.core.results import Result
 from polyplink.core.text import many
@@ -13,11 +14,11 @@ from polyplink.core.text import many
 
 @verb
 def review(
-    folder: CountedFolder,
+    folder: options.CountedFolder,
     *,
     reviewer: Annotated[str, Option(help="Your name, for the log of corrections.")] = "",
-    data: MovedData = None,
-    mask_overlay: MaskOverlay = (),
+    data: options.MovedData = None,
+    mask_overlay: options.MaskOverlay = (),
     index: Annotated[
         StrPath | None, Option(help="Index in which similar earlier views are looked up.")
     ] = None,

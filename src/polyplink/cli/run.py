@@ -9,21 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import (
-    DetectorFunction,
-    DetectorName,
-    Fps,
-    Seed,
-    StrPath,
-    TrackletOptions,
-    WeightsOption,
-    check_inputs,
-    output_folder,
-)
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, output_folder
 from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError, PolyplinkError
-from polyplink.core.messages import catalogue
 from polyplink.core.results import Progress, Result
 from polyplink.core.sharing import sole_writer
 from polyplink.models.shipped import ENCODER
@@ -38,8 +27,8 @@ FORMS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by the end
 def run(
     source: options.Source,
     *,
-    weights: WeightsOption = ENCODER,
-    detector: DetectorName = None,
+    weights: options.WeightsOption = ENCODER,
+    detector: options.DetectorName = None,
     boxes: Annotated[
         str | None,
         Option(
@@ -59,15 +48,15 @@ def run(
     ] = None,
     out: options.OutOfSource = None,
     replace: options.Replace = False,
-    fps: Fps = None,
-    seed: Seed = 0,
+    fps: options.Fps = None,
+    seed: options.Seed = 0,
     alarms: options.Alarms = "drop",
     purpose: options.Purpose = "count",
     device: options.Device = "auto",
     workers: options.Workers = 2,
     video: options.Video = False,
     language: options.Language = "en",
-    function: DetectorFunction = None,
+    function: options.DetectorFunction = None,
     progress: Progress = inform,
     **tracklets: Unpack[TrackletOptions],
 ) -> "Result[Counted]":
@@ -102,7 +91,6 @@ def run(
     source, weights = Path(source), Path(weights)
     _check_boxes(source, boxes, alone=recording is None and first_frame is None)
     check_inputs(weights, device=device)
-    catalogue(language)  # an unknown one is refused at once
     out = output_folder(out, "run", source)
     with sole_writer(out):
         from polyplink.data.tables import is_data_folder
@@ -205,6 +193,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
 
     form = FORMS.get(source.suffix.lower())
     typed = shlex.quote(str(source))
+    # No boxes: the source is a recording.
     if boxes is None:
         PolyplinkError.unless(
             alone, "--recording and --first-frame are for boxes", "add --boxes FORMAT"
@@ -215,6 +204,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
             f"if it holds boxes, count them with `polyplink run {typed} --boxes {form}`",
         )
         return
+    # Boxes: the source is neither a data folder nor a video, and the format is its own.
     from polyplink.data.tables import is_data_folder
 
     PolyplinkError.unless(

@@ -217,6 +217,7 @@ def _pictured(
     from polyplink.tracklets.crops import read_image
     from polyplink.tracklets.prepare import crop_around
 
+    # The picture, or the frame.
     image: Pixels | str
     if is_video(path.name):
         PolyplinkError.unless(
@@ -231,6 +232,8 @@ def _pictured(
         image = read_image(path)
     if isinstance(image, str):
         raise PolyplinkError(f"{path} cannot be searched for ({image})", "give another")
+
+    # The polyp in it.
     if box is None:  # a picture of the polyp
         return resize(image, settings.size, settings.size)
     sides = np.array(parse_mask(box, "--box"), dtype=np.float64)

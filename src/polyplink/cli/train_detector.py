@@ -166,11 +166,11 @@ def train_detector(
         ]
         drawing = folder / "training.png"
         warnings: list[str] = []
-        known = {*unseen, *map(file_key, unseen_images)} & set(before.trained_on)
-        if known:
+        trained_before = {*unseen, *map(file_key, unseen_images)} & set(before.trained_on)
+        if trained_before:
             warnings.append(
-                f"{init} was trained on {len(known)} of the procedures and images held out: these "
-                "figures are too good"
+                f"{init} was trained on {len(trained_before)} of the procedures and images held "
+                "out: these figures are too good"
             )
         if unseen:
             measured_on = read(unseen, empty=unseen_images)

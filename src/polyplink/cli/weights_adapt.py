@@ -95,6 +95,7 @@ def adapt_weights(
     from polyplink.encoders.weights import check_free, save_weights, seal, stored_path
     from polyplink.tracklets.settings import with_options
 
+    # The encoder, fitted to the pictures.
     path = stored_path(name)
     check_free(path)
     loaded = load_encoder(weights, pick_device(device))
@@ -110,6 +111,8 @@ def adapt_weights(
         f"{weights} has no BatchNorm layers of single frames to adapt",
         "train it on these frames instead (`polyplink train --init-from`)",
     )
+
+    # Its record: the procedures that it has seen, and no operating point.
     if fits:
         record = replace(record, encoder=adapted.encoder.config)
     parent = record.name or weights.stem
@@ -124,6 +127,8 @@ def adapt_weights(
     record = replace(record, seen=seen, origin=origin, operating=None)
     save_weights(path, adapted.encoder, record)
     seal(path)
+
+    # What was adapted.
     parts = [name for name, used in (("whitening", whiten), ("tone", tone > 0)) if used]
     summary = " and ".join(parts) or many(adapted.layers, "layer")
     facts = {"name": path.stem, "path": path, "layers": adapted.layers, "crops": adapted.crops}

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from polyplink.cli.options import StrPath, Weights
+from polyplink.cli import options
+from polyplink.cli.options import StrPath
 from polyplink.cli.verb import verb
 from polyplink.core.artefacts import file_key
 from polyplink.core.results import Result
@@ -15,7 +16,7 @@ from polyplink.core.text import many
 
 @verb
 def save_weights_folder(
-    weights: Weights,
+    weights: options.Weights,
     out: Annotated[StrPath, Argument(help="New folder.")],
     *,
     figures: Annotated[
@@ -54,8 +55,8 @@ def save_weights_folder(
     saved = {"out": folder, "sha256": file_key(folder / HUB_FILE), "procedures_named": n_procedures}
     warnings = []
     if n_procedures:
-        named = many(n_procedures, "procedure")
-        warnings.append(f"the record names {named}, each with its patient")
+        text = f"the record names {many(n_procedures, 'procedure')}, each with its patient"
+        warnings.append(text)
     if not (licence or record.origin.get("licence")):
         warnings.append("the licence is not stated; give --licence")
     return Result(saved, printed=["{out}: SHA-256 {sha256}".format(**saved)], warnings=warnings)

@@ -143,8 +143,8 @@ def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> 
     """
     render = None if isinstance(value, Facts) else getattr(value, "_repr_html_", None)
     parts = [render()] if render is not None else [_printed(item) for item in printed]
-    shown = getattr(value, "shown_warnings", ())
-    further = [escape(visible(text)) for text in warnings if text not in shown]
+    in_html = getattr(value, "shown_warnings", ())
+    further = [escape(visible(text)) for text in warnings if text not in in_html]
     return "\n".join([*(f"<p><b>warning:</b> {text}</p>" for text in further), *parts])
 
 
