@@ -39,6 +39,7 @@ from polyplink.__main__ import silence_libraries
 from polyplink.associate.identities import from_record
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import silent
 from polyplink.data.conversion import convert
 from polyplink.data.doctor import diagnose
 from polyplink.data.files.video import open_video
@@ -52,10 +53,17 @@ from polyplink.detect.first_pass import detect
 from polyplink.detect.onnx import OnnxDetector, read_record
 from polyplink.detect.recordings import find_recordings
 from polyplink.encoders.build import load_encoder
-from polyplink.encoders.embed import colour_histogram, embed, embed_stored
+from polyplink.encoders.embed import colour_histogram
+from polyplink.encoders.encode import (
+    Embeddings,
+    embed,
+    read_embeddings,
+    stored_vectors,
+    write_embeddings,
+)
 from polyplink.encoders.encoder import Encoder
+from polyplink.encoders.load import histogram
 from polyplink.encoders.published import read_published
-from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
 from polyplink.encoders.weights import Seen, WeightsRecord, save_weights
 from polyplink.evaluate.probe_tasks import read_split
 from polyplink.learn.checkpoint import load_checkpoint, save_checkpoint
@@ -63,7 +71,7 @@ from polyplink.recipes.by_name import find_recipe, override
 from polyplink.scale.index import ROWS, Index, build_index
 from polyplink.serve.desk import Desk
 from polyplink.streaming.sources import boxes_from
-from polyplink.tracklets.prepare import prepare
+from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.test_live import lines
 from tests.data.packing import files_of, pack
@@ -214,11 +222,24 @@ def _desk(folder: Path, _: Done) -> None:
     desk.correct(0, {"kind": "same", "a": 0, "b": 1})
 
 
+def _histograms(crops: Prepared, folder: Path) -> Embeddings:
+    """Colour histograms of tracklets, stored in a folder beside their crops."""
+    part = replace(crops, folder=folder)
+    encoder = histogram("h", torch.device("cpu"), SHORT)
+    return stored_vectors(
+        encoder,
+        part,
+        None,
+        silent,
+        lambda part: contextlib.nullcontext(replace(part, folder=crops.folder)),
+    )
+
+
 def _stored(prepared: Path, folder: Path, _: Done) -> None:
     """Stored vectors are those of the crops, or are computed again."""
     crops = prepare(prepared, SHORT, workers=1)
     whole = embed(crops, colour_histogram, "h").vectors
-    embeddings = embed_stored(crops, colour_histogram, "h", folder)
+    embeddings = _histograms(crops, folder)
     assert np.array_equal(embeddings.vectors, whole), "vectors of other crops"
 
 
@@ -308,7 +329,7 @@ def write_all(root: Path) -> None:
     absent = (pl.lit(None, kind).alias(n) for n, kind in ROWS.items() if n not in rows.columns)
     build_index(root / "index", [(rows.with_columns(*absent), vectors)], "w")
     crops_of = prepare(root / "prepared", SHORT, workers=1)
-    embed_stored(crops_of, colour_histogram, "h", root / "stored vectors")
+    _histograms(crops_of, root / "stored vectors")
     (root / "film").mkdir()
     write_frames(root / "film" / "p1")
     recordings = find_recordings(root / "film" / "p1")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from polyplink.data.tables import read_data
-from polyplink.encoders.vectors import read_embeddings
+from polyplink.encoders.encode import read_embeddings
 from polyplink.scale.on_ray import shard
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun

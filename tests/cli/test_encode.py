@@ -14,9 +14,8 @@ import torch
 from polyplink import embed_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.encoders.encode import encode
+from polyplink.encoders.encode import encode, read_embeddings, write_embeddings
 from polyplink.encoders.load import NamedEncoder, baselines, load_named
-from polyplink.encoders.vectors import read_embeddings, write_embeddings
 from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from tests.conftest import SampleRun, recipe
 

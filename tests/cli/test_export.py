@@ -10,7 +10,7 @@ from polyplink import embed_data, export
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import AnyEncoderConfig
-from polyplink.encoders.vectors import read_embeddings
+from polyplink.encoders.encode import read_embeddings
 from polyplink.encoders.weights import (
     Seen,
     WeightsRecord,

@@ -12,7 +12,7 @@ import pytest
 from polyplink import build_index, search
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.encoders.vectors import read_embeddings
+from polyplink.encoders.encode import read_embeddings
 from polyplink.scale.index import Index
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun

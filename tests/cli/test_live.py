@@ -27,8 +27,8 @@ from polyplink.cli.command import app
 from polyplink.cli.live import live
 from polyplink.data.origin import BoxesOrigin
 from polyplink.detect.first_pass import PIECE
+from polyplink.encoders.encode import read_embeddings
 from polyplink.encoders.load import load_named
-from polyplink.encoders.vectors import read_embeddings
 from polyplink.serve.desk import Desk
 from polyplink.streaming import live_count
 from polyplink.streaming.live_count import Event

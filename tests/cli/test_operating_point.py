@@ -23,8 +23,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.counting.link import ProcedureTracklets, by_procedure
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.origin import BoxSource
-from polyplink.encoders.embed import colour_histogram, embed
-from polyplink.encoders.vectors import Embeddings
+from polyplink.encoders.embed import colour_histogram
+from polyplink.encoders.encode import Embeddings, embed
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
 from tests.samples import write_procedures

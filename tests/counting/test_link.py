@@ -13,7 +13,7 @@ from polyplink.associate.identities import untuned
 from polyplink.counting.calibration import fit_point
 from polyplink.counting.link import screen, true_counts
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.encoders.vectors import Embeddings
+from polyplink.encoders.encode import Embeddings
 from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.samples import write_procedures

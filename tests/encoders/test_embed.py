@@ -13,16 +13,15 @@ from torch import nn
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.config import AnyEncoderConfig, SfeConfig
 from polyplink.encoders.device import memory_suffices, pick_device, place, precision
-from polyplink.encoders.embed import (
-    NetworkEmbedder,
-    colour_histogram,
+from polyplink.encoders.embed import NetworkEmbedder, colour_histogram, folded, length_groups
+from polyplink.encoders.encode import (
+    Embeddings,
     embed,
     fragment_table,
-    length_groups,
+    read_embeddings,
+    write_embeddings,
 )
 from polyplink.encoders.encoder import Encoder, FrameWise
-from polyplink.encoders.folding import folded
-from polyplink.encoders.vectors import Embeddings, read_embeddings, write_embeddings
 from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.settings import PrepareSettings
 from tests.encoders.small import CLIPS, TRANSFORMER, random_crops, random_encoder

@@ -18,7 +18,7 @@ from polyplink.core.artefacts import to_plain, write_json
 from polyplink.counting.link import ProcedureTracklets
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.tables import DataSet, write_data
-from polyplink.encoders.vectors import Embeddings, write_embeddings
+from polyplink.encoders.encode import Embeddings, write_embeddings
 from polyplink.serve.desk import Desk
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings

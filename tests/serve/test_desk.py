@@ -19,7 +19,7 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting import link
 from polyplink.counting.corrections import Correction, append_correction
-from polyplink.encoders.vectors import read_embeddings, write_embeddings
+from polyplink.encoders.encode import read_embeddings, write_embeddings
 from polyplink.serve.cut_tracklets import cut_rows
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed

@@ -13,7 +13,8 @@ import torch
 
 from polyplink import evaluate_weights, train
 from polyplink.encoders.build import build_frame_encoder
-from polyplink.encoders.embed import Embedder, colour_histogram, embed
+from polyplink.encoders.embed import Embedder, colour_histogram
+from polyplink.encoders.encode import embed
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.truth import samples_of
 from polyplink.learn.bags import purity

@@ -27,8 +27,8 @@ from polyplink.encoders.adapt import (
     unwrapped,
 )
 from polyplink.encoders.build import load_encoder
-from polyplink.encoders.embed import NetworkEmbedder, embed
-from polyplink.encoders.encode import prepare_part
+from polyplink.encoders.embed import NetworkEmbedder
+from polyplink.encoders.encode import embed, prepare_part
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of

@@ -84,9 +84,8 @@ def embed_data(
     )
     from polyplink.data.origin import read_origin
     from polyplink.data.tables import read_data
-    from polyplink.encoders.encode import encode
+    from polyplink.encoders.encode import encode, write_embeddings
     from polyplink.encoders.load import load_named
-    from polyplink.encoders.vectors import write_embeddings
     from polyplink.evaluate.truth import mean_aps_text, precision_effect
     from polyplink.scale.on_ray import on_ray, shard as procedures_of
 

@@ -18,9 +18,8 @@ from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.encoders.encode import Encoded
+from polyplink.encoders.encode import Embeddings, Encoded
 from polyplink.encoders.leakage import seen_procedures
-from polyplink.encoders.vectors import Embeddings
 from polyplink.encoders.weights import WeightsRecord
 from polyplink.tracklets.prepare import Prepared
 

@@ -19,7 +19,7 @@ from polyplink.core.messages import Message
 from polyplink.counting.interval import Cover, Coverage, cover_of
 from polyplink.data.origin import box_source
 from polyplink.data.tables import DataSet, read_data
-from polyplink.encoders.vectors import Embeddings
+from polyplink.encoders.encode import Embeddings
 from polyplink.tracklets.box_runs import box_frames, box_rows, fill_gaps, numbers_of_boxes, seconds
 from polyplink.tracklets.prepare import Prepared
 

@@ -22,7 +22,8 @@ from polyplink.counting.interval import fit_interval
 from polyplink.counting.link import ProcedureTracklets, by_procedure, known_counts
 from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet
-from polyplink.encoders.embed import NetworkEmbedder, embed
+from polyplink.encoders.embed import NetworkEmbedder
+from polyplink.encoders.encode import embed
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.export import with_record
 from polyplink.encoders.leakage import seen_by

@@ -1,31 +1,192 @@
-"""Apply encoders to a part of a data folder: prepare, embed, cache and check.
+"""Vectors of tracklets: computed by encoders, stored in the prepared folder, and read again.
 
-Every verb that needs vectors gets them from here: `encode` cuts crops, embeds them and stores the
-vectors of each procedure in the prepared folder for the next call.
+Every verb that needs vectors gets them from `encode`: it prepares a part of a data folder, embeds
+its tracklets and stores the vectors of each procedure for the next call. Nothing here needs torch,
+so that stored vectors are read without it.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from polyplink import __version__
 from polyplink.core.artefacts import whole_file, write_json
-from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Progress, silent
+from polyplink.core.errors import PolyplinkError, say_remade
+from polyplink.core.results import Progress, StageProgress, silent, silent_stage
+from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief
-from polyplink.data.tables import read_data
-from polyplink.encoders.embed import WithCrops, embed_stored, fragment_table
-from polyplink.encoders.load import NamedEncoder
-from polyplink.encoders.vectors import Embeddings
-from polyplink.tracklets.crops import broken_path
+from polyplink.data.tables import read_data, read_table, write_table
+from polyplink.tracklets.crops import broken_path, release_pages
 from polyplink.tracklets.prepare import Prepared, add_crops, cut_at_broken, prepare
 from polyplink.tracklets.settings import PrepareSettings
+
+if TYPE_CHECKING:
+    from polyplink.encoders.embed import Embedder
+    from polyplink.encoders.load import NamedEncoder
+
+BLOCK_BYTES = 256 << 20  # of the crops of tracklets that are embedded at once
+BLOCK_FRAGMENTS = 64  # embedded at once: with 8 crops of 232 pixels, 80 MB
+
+WithCrops = Callable[[Prepared], AbstractContextManager[Prepared]]
+"""Provides the crops of a part with one procedure while it is embedded."""
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Vectors of tracklets.
+
+    Attributes:
+        tracklet_ids: n unique ids.
+        vectors: (n, d) float32, the encoder's output (not normalised).
+        weights_id: Id of the weights.
+        crops_id: Key of the crops, of a procedure or of a whole prepared data set.
+    """
+
+    tracklet_ids: Sequence[str] = field(repr=False)
+    vectors: np.ndarray = field(repr=False)
+    weights_id: str
+    crops_id: str
+
+
+def write_embeddings(path: Path, embeddings: Embeddings) -> None:
+    """Write a Parquet table (tracklet_id, vector, weights_id, crops_id) atomically."""
+    vectors = np.ascontiguousarray(embeddings.vectors, dtype=np.float32)
+    d = vectors.shape[1]
+    table = pl.DataFrame(
+        {
+            "tracklet_id": list(embeddings.tracklet_ids),
+            "vector": pl.Series(vectors.reshape(-1)).reshape((-1, d)),
+        },
+        {"tracklet_id": pl.String, "vector": pl.Array(pl.Float32, d)},
+    )
+    weights_id, crops_id = pl.lit(embeddings.weights_id), pl.lit(embeddings.crops_id)
+    write_table(path, table.with_columns(weights_id=weights_id, crops_id=crops_id))
+
+
+def read_embeddings(path: Path, hint: str = "embed again") -> Embeddings:
+    """Read a table of `write_embeddings`.
+
+    Args:
+        path: The file.
+        hint: How to fix a broken file.
+
+    Raises:
+        PolyplinkError: If the file is missing or unreadable, lacks a column, repeats a tracklet,
+            or mixes vectors of several encoders or crops.
+    """
+    if not path.is_file():
+        raise PolyplinkError(f"no embeddings at {path}", hint)
+    table = read_table(path, hint)
+    for column in ("tracklet_id", "vector", "weights_id", "crops_id"):
+        if column not in table.columns:
+            raise PolyplinkError(f"{path} has no column {column}", hint)
+    if table["tracklet_id"].dtype != pl.String:
+        raise PolyplinkError(f"{path}: tracklet_id is not text", hint)
+    repeated = table["tracklet_id"].is_duplicated().arg_true()
+    if repeated.len():
+        name = table["tracklet_id"][int(repeated[0])]
+        raise PolyplinkError(f"{path}: tracklet {name!r} occurs twice", "keep one row of it")
+    for column in ("weights_id", "crops_id"):
+        if table[column].n_unique() > 1:
+            raise PolyplinkError(
+                f"{path} mixes several {column}", f"vectors are only comparable within one: {hint}"
+            )
+    vectors: np.ndarray = np.zeros(0)
+    with suppress(TypeError, ValueError, pl.exceptions.PolarsError):
+        vectors = table["vector"].to_numpy().astype(np.float32)  # n d
+    PolyplinkError.unless(vectors.ndim == 2, f"{path} holds no vectors of one length", hint)
+    ids = table["tracklet_id"].to_list()
+    source = (table["weights_id"][0], table["crops_id"][0]) if ids else ("", "")
+    return Embeddings(ids, vectors, *source)
+
+
+def embed(
+    prepared: Prepared,
+    embedder: "Embedder",
+    weights_id: str,
+    *,
+    length: int | None = None,
+    progress: StageProgress = silent_stage,
+) -> Embeddings:
+    """Embed every prepared tracklet as a whole (every stride-th frame), or every fragment.
+
+    Args:
+        prepared: Tracklets and their crops.
+        embedder: Turns packed crops into vectors.
+        weights_id: Id of the embedder, stored with the vectors.
+        length: Number of crops of a fragment; names and order are those of `fragment_table`. None
+            for whole tracklets.
+        progress: Callback with (tracklets or fragments done, total).
+
+    Raises:
+        PolyplinkError: If there is no fragment, or a vector is not finite.
+    """
+    if length is None:
+        kind, samples = "tracklet", prepared.tracklets.with_columns(n="n_crops")
+    else:
+        kind, samples = "fragment", fragment_table(prepared, length)
+    names = samples[f"{kind}_id"].to_list()
+    if not names:  # procedures without polyps are not an error
+        return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
+    parts: list[np.ndarray] = []
+    n_done = 0
+    for (procedure_id,), rows in samples.group_by("procedure_id", maintain_order=True):
+        crops = prepared.crops(str(procedure_id))
+        if length is None:
+            blocks = _blocks(rows, crops[:1].nbytes)
+        else:
+            blocks = list(rows.iter_slices(BLOCK_FRAGMENTS))
+        for block in blocks:
+            runs = block.select("crop_first", "n").rows()
+            places = np.concatenate([np.arange(first, first + n) for first, n in runs])
+            # Crops of broken frames belong to no sample; if there are none, nothing is copied.
+            run = slice(places[0], places[-1] + 1)
+            is_run = np.array_equal(places, np.arange(run.start, run.stop))
+            parts.append(embedder(crops[run] if is_run else crops[places], [n for _, n in runs]))
+            release_pages(crops)
+            n_done += block.height
+            progress(n_done, samples.height)
+    vectors = np.concatenate(parts)
+    not_finite = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(not_finite):
+        raise PolyplinkError(
+            f"the vector of {kind} {names[int(not_finite[0])]} is not finite",
+            "the weights are broken: train again",
+        )
+    return Embeddings(names, vectors, weights_id, prepared.key)
+
+
+def _blocks(tracklets: pl.DataFrame, crop_bytes: int) -> list[pl.DataFrame]:
+    """Tracklets of a procedure in blocks of about `BLOCK_BYTES`, at least one tracklet each."""
+    before = tracklets["n"].cum_sum() - tracklets["n"]
+    blocks = tracklets.with_columns(block=before * crop_bytes // BLOCK_BYTES)
+    return blocks.partition_by("block", maintain_order=True)
+
+
+def fragment_table(prepared: Prepared, length: int) -> pl.DataFrame:
+    """Fragments of `length` crops, named by tracklet, "#" and the number in the tracklet.
+
+    Raises:
+        PolyplinkError: If no tracklet is that long.
+    """
+    table = prepared.fragments(length)
+    if table.is_empty():
+        raise PolyplinkError(
+            f"no tracklet has {length} crops, so there is no fragment of {length}",
+            "give a smaller --length (probe) or --set fragment_length=N (train)",
+        )
+    names = prepared.tracklets["tracklet_id"].gather(table["tracklet"])
+    number = pl.int_range(pl.len()).over("tracklet")
+    return table.with_columns(names, number=number).with_columns(
+        fragment_id=pl.format("{}#{}", "tracklet_id", "number")
+    )
 
 
 def prepare_part(
@@ -79,12 +240,12 @@ class Encoded:
     part: str | Sequence[str] | None
     prepared: Prepared
     clip: int | None
-    encoders: Mapping[str, NamedEncoder]
+    encoders: Mapping[str, "NamedEncoder"]
     embeddings: Mapping[str, Embeddings]
     folders: Mapping[str, Path]
 
     @property
-    def first(self) -> NamedEncoder:
+    def first(self) -> "NamedEncoder":
         """The first encoder."""
         return next(iter(self.encoders.values()))
 
@@ -101,7 +262,7 @@ class Encoded:
         return fragment_table(self.prepared, self.clip)
 
     def add(
-        self, encoders: Sequence[NamedEncoder], workers: int = 2, progress: Progress = silent
+        self, encoders: Sequence["NamedEncoder"], workers: int = 2, progress: Progress = silent
     ) -> "Encoded":
         """Embed with further encoders, and return all.
 
@@ -127,7 +288,7 @@ class Encoded:
 
 
 def encode(
-    encoders: Sequence[NamedEncoder],
+    encoders: Sequence["NamedEncoder"],
     folder: Path,
     part: str | Sequence[str] | None = None,
     *,
@@ -164,7 +325,7 @@ def encode(
     return Encoded(folder, part, prepared, clip, {}, {}, {}).add(encoders, workers, progress)
 
 
-def vectors_folder(encoder: NamedEncoder, prepared: Prepared, clip: int | None = None) -> Path:
+def vectors_folder(encoder: "NamedEncoder", prepared: Prepared, clip: int | None = None) -> Path:
     """The folder of an encoder's vectors, with a `Prepared.stem`.parquet for each procedure.
 
     A GPU (bf16) and a CPU (float32) give slightly different vectors, stored in separate folders.
@@ -174,29 +335,117 @@ def vectors_folder(encoder: NamedEncoder, prepared: Prepared, clip: int | None =
 
 
 def stored_vectors(
-    encoder: NamedEncoder,
+    encoder: "NamedEncoder",
     prepared: Prepared,
     clip: int | None,
     progress: Progress,
     with_crops: WithCrops = nullcontext,
 ) -> Embeddings:
-    """Read an encoder's vectors from their files, or embed and write them; see `embed_stored`."""
+    """Read an encoder's vectors from their files, one for each procedure, or make these.
+
+    Procedures with stored vectors are not embedded again; several processes share the others.
+
+    Args:
+        encoder: The encoder.
+        prepared: Tracklets and their crops.
+        clip: Number of crops of a fragment; None for whole tracklets.
+        progress: Callback for tracklets or fragments, if any is embedded.
+        with_crops: Provides the crops of a part with one procedure while it is embedded.
+
+    Raises:
+        PolyplinkError: If there is no fragment, or a vector is not finite.
+    """
+    # The folder, with a record of what its files hold.
     folder = vectors_folder(encoder, prepared, clip)
     if not (folder / "run.json").is_file():
         settings = {"fragments": clip, "tracklets": prepared.settings}
         run_record = {"polyplink": __version__, "command": "embed", "settings": settings}
         inputs = {"weights": encoder.key, "device": encoder.device.type}
         write_json(folder / "run.json", run_record | {"inputs": inputs})
+
+    # Ids of the tracklets or fragments of each procedure, and its file.
+    table, name = prepared.tracklets, "tracklet_id"
+    if clip is not None:
+        table, name = fragment_table(prepared, clip), "fragment_id"
+    parts = table.partition_by("procedure_id", maintain_order=True)
+    ids = {str(part["procedure_id"][0]): part[name].to_list() for part in parts}
+    paths = {
+        procedure_id: folder / f"{prepared.stem(procedure_id)}.parquet" for procedure_id in ids
+    }
+
+    # Procedures without stored vectors are embedded in rounds, shared with other processes.
+    embedded: dict[str, Embeddings] = {}
+    n_done, width = 0, getattr(encoder.embedder, "width", None)
     stage = f"embed {encoder.key}" if clip is None else f"embed fragments of {clip}"
-    return embed_stored(
-        prepared,
-        encoder.embedder,
-        encoder.key,
-        folder,
-        length=clip,
-        with_crops=with_crops,
-        progress=partial(progress, stage),
-    )
+
+    def is_embedded(procedure_id: str) -> bool:
+        """Whether a procedure's vectors are known, here or in its file, which is read then."""
+        if procedure_id not in embedded:
+            stored = _read_stored(paths[procedure_id], ids[procedure_id], encoder.key, width)
+            if stored is not None:
+                embedded[procedure_id] = stored
+        return procedure_id in embedded
+
+    def count(done_here: int, of: int) -> None:
+        progress(stage, n_done + done_here, table.height)
+
+    for missing in rounds(list(ids), is_embedded):
+        n_done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())
+        for procedure_id in missing:
+            path = paths[procedure_id]
+            with claimed(path) as is_claimed:
+                if not is_claimed or is_embedded(procedure_id):
+                    continue
+                if path.is_file():
+                    say_remade(path)
+                with with_crops(prepared.select([procedure_id])) as part:
+                    embeddings = embed(
+                        part, encoder.embedder, encoder.key, length=clip, progress=count
+                    )
+                embedded[procedure_id] = embeddings
+                if embeddings.tracklet_ids:
+                    write_embeddings(
+                        path, replace(embeddings, crops_id=prepared.keys[procedure_id])
+                    )
+                n_done += len(embeddings.tracklet_ids)
+
+    # The vectors of all procedures, in their order.
+    stored_parts = [
+        embedded[procedure_id] for procedure_id in ids if embedded[procedure_id].tracklet_ids
+    ]
+    if not stored_parts:
+        return Embeddings([], np.zeros((0, 1), np.float32), encoder.key, prepared.key)
+    widths = {embeddings.vectors.shape[1] for embeddings in stored_parts}
+    if len(widths) > 1:  # unknown which are right: embed all again
+        for path in paths.values():
+            say_remade(path)
+            path.unlink(missing_ok=True)
+        return stored_vectors(encoder, prepared, clip, progress, with_crops)
+    names = [name for embeddings in stored_parts for name in embeddings.tracklet_ids]
+    vectors = np.concatenate([embeddings.vectors for embeddings in stored_parts])
+    return Embeddings(names, vectors, encoder.key, prepared.key)
+
+
+def _read_stored(
+    path: Path, ids: Sequence[str], weights_id: str, width: int | None
+) -> Embeddings | None:
+    """The stored vectors of a procedure; None if there are none, or they are broken or outdated.
+
+    Args:
+        path: The file.
+        ids: Ids of the procedure's tracklets or fragments.
+        weights_id: Id of the embedder.
+        width: Width of its vectors; None if unknown.
+    """
+    if not path.is_file():
+        return None
+    with suppress(PolyplinkError):  # a broken file
+        stored = read_embeddings(path)
+        is_current = stored.tracklet_ids == ids and stored.weights_id == weights_id
+        is_current &= width in (None, stored.vectors.shape[1])
+        if is_current and np.isfinite(stored.vectors).all():
+            return stored
+    return None
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.embed import embed, fragment_table
+from polyplink.encoders.encode import embed, fragment_table
 from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples, TrackletBoxes

@@ -30,9 +30,8 @@ from polyplink.counting.result import Count
 from polyplink.data.origin import read_origin, read_warnings
 from polyplink.data.returned import return_boxes
 from polyplink.data.tables import DataSet, csv_text, write_table
-from polyplink.encoders.encode import encode
+from polyplink.encoders.encode import encode, write_embeddings
 from polyplink.encoders.load import load_named
-from polyplink.encoders.vectors import write_embeddings
 from polyplink.report.contents import Report, build_report
 from polyplink.report.formats import Texts, figure_text, number
 from polyplink.report.page import render_fragment, write_report

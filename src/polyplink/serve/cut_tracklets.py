@@ -11,6 +11,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.result import Count
+from polyplink.encoders.encode import Embeddings, read_embeddings, write_embeddings
 from polyplink.tracklets.box_runs import BRIDGED, positions
 from polyplink.tracklets.prepare import Prepared
 
@@ -79,8 +80,6 @@ class PartVectors:
         """Vectors by part; none of an earlier count by other weights or of other crops."""
         if not self.path.is_file():
             return {}
-        from polyplink.encoders.vectors import read_embeddings  # noqa: PLC0415 - torch is heavy
-
         embeddings = read_embeddings(self.path)
         if (embeddings.weights_id, embeddings.crops_id) != (self.count.weights, self.prepared.key):
             return {}
@@ -88,25 +87,15 @@ class PartVectors:
 
     @cached_property
     def _embedder(self) -> "Embedder":
-        import torch  # noqa: PLC0415
+        from polyplink.encoders.load import load_named  # noqa: PLC0415 - torch is heavy
 
-        from polyplink.encoders.build import load_encoder  # noqa: PLC0415
-        from polyplink.encoders.embed import NetworkEmbedder  # noqa: PLC0415
-        from polyplink.encoders.export import ExportedEncoder  # noqa: PLC0415
-
-        network: Embedder
-        if self.weights.suffix == ".onnx":
-            network = exported = ExportedEncoder(self.weights)
-            weights_id = exported.weights_id
-        else:
-            loaded = load_encoder(self.weights, torch.device("cpu"))
-            network, weights_id = NetworkEmbedder(loaded.encoder, frozen=True), loaded.weights_id
+        encoder = load_named(self.weights, "cpu")
         PolyplinkError.unless(
-            self.count.weights.startswith(weights_id),
+            self.count.weights.startswith(encoder.key),
             f"{self.weights} are not the weights of the count",
             "count again",
         )
-        return network
+        return encoder.embedder
 
     def of(self, row: Mapping[str, Any]) -> np.ndarray:
         """The vector (d,) of a part, a row of `cut_rows`.
@@ -119,8 +108,6 @@ class PartVectors:
         if name not in self._stored_vectors:
             crops = self.prepared.crops(row["procedure_id"])[first : first + n]
             self._stored_vectors[name] = self._embedder(np.array(crops), [n])[0].astype(np.float32)
-            from polyplink.encoders.vectors import Embeddings, write_embeddings  # noqa: PLC0415
-
             vectors, source = np.stack(list(self._stored_vectors.values())), self.count.weights
             write_embeddings(
                 self.path, Embeddings([*self._stored_vectors], vectors, source, self.prepared.key)

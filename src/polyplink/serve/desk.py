@@ -40,7 +40,7 @@ from polyplink.counting.corrections import (
 from polyplink.counting.link import alike_messages, alike_together, vectors_of
 from polyplink.counting.result import FILE, Count
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.encoders.vectors import read_embeddings
+from polyplink.encoders.encode import read_embeddings
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.pictures import PICTURES_CACHED, Mask, Pictures, parse_mask
 from polyplink.serve.possible_misses import Place, possible_misses

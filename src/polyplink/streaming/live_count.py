@@ -32,11 +32,10 @@ from polyplink.detect.first_pass import (
 )
 from polyplink.detect.recordings import find_recordings
 from polyplink.encoders.embed import NetworkEmbedder
-from polyplink.encoders.encode import vectors_folder
+from polyplink.encoders.encode import Embeddings, vectors_folder, write_embeddings
 from polyplink.encoders.encoder import ClipWise
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import NamedEncoder
-from polyplink.encoders.vectors import Embeddings, write_embeddings
 from polyplink.report.formats import clock
 from polyplink.streaming.sources import LiveFrame, LiveSource
 from polyplink.tracklets.crops import cut

@@ -19,7 +19,8 @@ from polyplink.data.tables import DataSet, write_data
 from polyplink.encoders.build import TrackletEncoder
 from polyplink.encoders.config import EncoderConfig
 from polyplink.encoders.device import pick_device
-from polyplink.encoders.embed import NetworkEmbedder, embed as embed_prepared
+from polyplink.encoders.embed import NetworkEmbedder
+from polyplink.encoders.encode import embed as embed_prepared
 from polyplink.encoders.export import ExportedEncoder, export_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord
 from polyplink.evaluate.retrieval import retrieve
