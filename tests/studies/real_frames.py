@@ -31,7 +31,7 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.adapt import CROPS, fitted_to_crops
 from polyplink.encoders.build import load_encoder
 from polyplink.encoders.device import pick_device
-from polyplink.encoders.encode import Encoded, encode, prepare_part
+from polyplink.encoders.encode import Encoded, encode
 from polyplink.encoders.leakage import guard
 from polyplink.encoders.load import baselines, load_named
 from polyplink.encoders.weights import WEIGHTS_FILE, save_weights, weights_path
@@ -41,7 +41,7 @@ from polyplink.evaluate.truth import samples_of
 from polyplink.learn.train_config import LAST
 from polyplink.recipes.by_name import find_recipe, override
 from polyplink.report.formats import figure_text
-from polyplink.tracklets.prepare import typical_crops
+from polyplink.tracklets.prepare import prepare, typical_crops
 from polyplink.tracklets.settings import with_options
 
 FIGURES = ("mAP", "HR@1", "AUROC")
@@ -121,7 +121,7 @@ def whiten_for(
     if not out.is_file():
         loaded = load_encoder(start, pick_device(arguments.device))
         settings = with_options(loaded.record.prepare, frame_options(arguments.max_gap))
-        crops = typical_crops(prepare_part(data, settings, "all", WORKERS), CROPS)
+        crops = typical_crops(prepare(data, settings, procedures="all", workers=WORKERS), CROPS)
         encoder = fitted_to_crops(loaded.encoder, crops, tone, whiten=True)
         save_weights(out, encoder, replace(loaded.record, encoder=encoder.config, operating=None))
     return out

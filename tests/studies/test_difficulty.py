@@ -61,7 +61,7 @@ def mean_ap(prepared: Prepared, embedder: Embedder) -> float:
 
 @pytest.mark.study
 def test_untrained_baselines_stay_below_the_published_frozen_models(small: Path) -> None:
-    part = prepare(small, SETTINGS).part("eval")
+    part = prepare(small, SETTINGS, procedures="eval")
     histogram, network = mean_ap(part, colour_histogram), mean_ap(part, mean_features())
     print(f"mAP on {part.tracklets.height} tracklets: histogram {histogram:.3f}, ", end="")
     print(f"untrained ResNet-50 {network:.3f}")
@@ -73,7 +73,7 @@ def test_untrained_baselines_stay_below_the_published_frozen_models(small: Path)
 def test_purity_of_bags_falls_through_the_curriculum(small: Path) -> None:
     # Looks are 15 times fewer than in REAL-Colon; stride 2 and fragments of 4 compensate.
     settings = PrepareSettings(stride=2)
-    fragments = prepare(small, settings, with_crops=False).part("train").fragments(4)
+    fragments = prepare(small, settings, procedures="train", with_crops=False).fragments(4)
     polyps = fragments["polyp_id"].rank("dense").to_numpy().astype(np.int64)
     procedures = fragments["procedure_id"].to_numpy()
     positions = fragments["position"].to_numpy()

@@ -28,12 +28,13 @@ from polyplink.encoders.adapt import (
 )
 from polyplink.encoders.build import load_encoder
 from polyplink.encoders.embed import NetworkEmbedder
-from polyplink.encoders.encode import embed, prepare_part
+from polyplink.encoders.encode import embed
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of
 from polyplink.stills.annotated_stills import read_stills
 from polyplink.stills.still_views import draw_views
+from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import with_options
 
 Polyps = list[torch.Tensor]  # (v, t) features of the views of each
@@ -105,7 +106,8 @@ def main() -> None:
     folds = np.array([fold_of[still.group] for still in stills])
     options = TrackletOptions(min_length=1, max_gap=40, min_iou=0.0, min_seconds=0.0, stride=1)
     real = [
-        prepare_part(folder, with_options(settings, options), "all", 2) for folder in arguments.real
+        prepare(folder, with_options(settings, options), procedures="all", workers=2)
+        for folder in arguments.real
     ]
     print("| mAP | stills held out | " + " | ".join(path.name for path in arguments.real) + " |")
     print("|" + "---|" * (2 + len(real)))

@@ -219,20 +219,25 @@ def test_crops_are_cut_from_a_video_without_extracting_frames(tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     write_sample(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prepared(folder: Path) -> Prepared:
     return prepare(folder, SETTINGS)
 
 
-def test_a_part_has_only_its_procedures(prepared: Prepared) -> None:
-    train, rest = prepared.part("train"), prepared.part("eval")
+def test_a_part_has_only_its_procedures(folder: Path, prepared: Prepared) -> None:
+    train, rest = (prepare(folder, SETTINGS, procedures=name) for name in ("train", "eval"))
     assert train.procedures == ("p0", "none")
     assert train.tracklets["procedure_id"].to_list() == ["p0", "p0"]
     assert rest.tracklets["tracklet_id"].to_list() == ["p1:00000"]
     columns = ("tracklet", "crop_first", "first_frame")
     assert rest.fragments(4).select(columns).rows() == [(0, 0, 0), (0, 4, 16)]
-    assert prepared.part(None).procedures == ("p0", "p1", "none")
+    assert prepared.procedures == ("p0", "p1", "none")
     assert rest.crops("p1").shape == (9, 8, 8, 3)
 
 
@@ -245,9 +250,9 @@ def test_tracklets_have_their_bridged_share(tmp_path: Path) -> None:
     assert tracklets.select("n", "bridged").rows() == [(34, 0.0), (31, 1 - 31 / 34), (34, 0.0)]
 
 
-def test_unknown_parts_and_procedures_are_refused(prepared: Prepared) -> None:
+def test_unknown_parts_and_procedures_are_refused(folder: Path, prepared: Prepared) -> None:
     with pytest.raises(PolyplinkError, match=r"no part 'test' .*; choose one of: all, eval, train"):
-        prepared.part("test")
+        prepare(folder, SETTINGS, procedures="test")
     with pytest.raises(PolyplinkError, match="no procedure 'p9'; choose among: p0, p1, none"):
         prepared.select(["p9"])
 

@@ -162,10 +162,11 @@ def start_embedding(
         data: The data folder.
         keep_crops: Keep crops, or remove them once they are embedded.
     """
-    from polyplink.encoders.encode import crops_of, prepare_part, stored_vectors, vectors_folder
+    from polyplink.encoders.encode import crops_of, stored_vectors, vectors_folder
+    from polyplink.tracklets.prepare import prepare
 
     encoder = load()
-    prepared = prepare_part(data, encoder.prepare, None, 1, silent, with_crops=False)
+    prepared = prepare(data, encoder.prepare, with_crops=False)
     passing = None if keep_crops else vectors_folder(encoder, prepared)
     cut = partial(crops_of, data=data, workers=1, passing=passing)
 

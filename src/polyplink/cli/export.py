@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -72,7 +73,7 @@ def export(
             convolutional network, a part is named without data, or weights or data are missing or
             broken.
     """
-    from polyplink.tracklets.prepare import typical_crops
+    from polyplink.tracklets.prepare import prepare, typical_crops
 
     weights, out = Path(weights), Path(out)
     PolyplinkError.unless(
@@ -83,7 +84,6 @@ def export(
     import torch
 
     from polyplink.encoders.build import load_encoder
-    from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.encoder import FrameWise
     from polyplink.encoders.export import export_encoder
     from polyplink.encoders.load import load_named
@@ -102,7 +102,13 @@ def export(
     prepared = None
     crops = None
     if data is not None:
-        prepared = prepare_part(data, record.prepare, part, workers, progress)
+        prepared = prepare(
+            data,
+            record.prepare,
+            procedures=part,
+            workers=workers,
+            progress=partial(progress, "crops"),
+        )
         crops = typical_crops(prepared, CALIBRATION) if precision == "int8" else None
     export_encoder(encoder, out, record, precision, crops)
 

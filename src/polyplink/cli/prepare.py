@@ -44,7 +44,6 @@ def prepare_data(
     """
     data = Path(data)
     check_inputs(None, data, [part])
-    from polyplink.data.tables import read_data
     from polyplink.recipes.by_name import find_recipe, override
     from polyplink.tracklets.prepare import prepare
     from polyplink.tracklets.settings import with_options
@@ -54,7 +53,7 @@ def prepare_data(
     prepared = prepare(
         data,
         settings,
-        procedures=None if part is None else read_data(data).part(part),
+        procedures=part,
         with_crops=crops,
         strict=strict,
         workers=workers,

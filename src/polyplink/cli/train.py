@@ -140,13 +140,14 @@ def train(
         from polyplink.counting.operating_point import fit_trained
         from polyplink.encoders.build import build_started, check_input
         from polyplink.encoders.device import pick_device
-        from polyplink.encoders.encode import encode, prepare_part
+        from polyplink.encoders.encode import encode
         from polyplink.encoders.leakage import seen_by
         from polyplink.encoders.load import load_named
         from polyplink.encoders.weights import inherited
         from polyplink.learn.devices import check_devices
         from polyplink.learn.loggers import open_loggers
         from polyplink.learn.loop import fit
+        from polyplink.tracklets.prepare import prepare
 
         # What training starts from: a missing weights file, or a size that the encoder does not
         # take, is reported before crops are cut, which may take hours.
@@ -158,9 +159,14 @@ def train(
 
         # The crops, and the polyps to train on: annotated ones, or those that weights find.
         with record.stage("prepare"):
-            names = _procedures(config, data, labelled=polyps_from is None)
-            prepare = partial(prepare_part, data, part=names, workers=workers, progress=progress)
-            prepared = labelled = prepare(config.prepare)
+            prepare_by = partial(
+                prepare,
+                data,
+                procedures=_procedures(config, data, labelled=polyps_from is None),
+                workers=workers,
+                progress=partial(progress, "crops"),
+            )
+            prepared = labelled = prepare_by(config.prepare)
             if polyps_from is not None:
                 from polyplink.counting.labels import with_pseudo_labels
 
@@ -188,7 +194,7 @@ def train(
             encoder = _fitted_to_crops(fitted.encoder, config, prepared)
             used = prepared
             if config.prepare_evaluation != config.prepare:
-                used = prepare(config.prepare_evaluation)
+                used = prepare_by(config.prepare_evaluation)
             point = fit_trained(encoder, used, data)
         record.write(out)
         seen = seen_by(prepared.data, fitted.train, fitted.held, seen)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -90,9 +91,9 @@ def adapt_weights(
     from polyplink.data.origin import read_origin
     from polyplink.encoders.build import load_encoder
     from polyplink.encoders.device import pick_device
-    from polyplink.encoders.encode import prepare_part
     from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.weights import check_free, save_weights, seal, stored_path
+    from polyplink.tracklets.prepare import prepare
     from polyplink.tracklets.settings import with_options
 
     # The encoder, fitted to the pictures.
@@ -104,7 +105,13 @@ def adapt_weights(
     if in_motion:
         adapted = _to_stills_in_motion(loaded.encoder, data, part, in_motion, settings, progress)
     else:
-        prepared = prepare_part(data, settings, part, workers, progress)
+        prepared = prepare(
+            data,
+            settings,
+            procedures=part,
+            workers=workers,
+            progress=partial(progress, "crops"),
+        )
         adapted = _to_crops(loaded, prepared, tone, whiten)
     PolyplinkError.unless(
         adapted.layers > 0 or fits,

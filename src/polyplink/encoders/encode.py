@@ -22,10 +22,9 @@ from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.results import Progress, StageProgress, silent, silent_stage
 from polyplink.core.sharing import claimed, rounds
 from polyplink.core.text import brief
-from polyplink.data.tables import read_data, read_table, write_table
+from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import broken_path, release_pages
 from polyplink.tracklets.prepare import Prepared, add_crops, cut_at_broken, prepare
-from polyplink.tracklets.settings import PrepareSettings
 
 if TYPE_CHECKING:
     from polyplink.encoders.embed import Embedder
@@ -189,37 +188,6 @@ def fragment_table(prepared: Prepared, length: int) -> pl.DataFrame:
     )
 
 
-def prepare_part(
-    folder: Path,
-    settings: PrepareSettings,
-    part: str | Sequence[str] | None,
-    workers: int,
-    progress: Progress = silent,
-    *,
-    with_crops: bool = True,
-) -> Prepared:
-    """Prepare a part of a data folder, or use the cached result.
-
-    Args:
-        folder: The data folder.
-        settings: Crop rule and sampling.
-        part: Name of a part, ids of procedures, or None for the whole data set.
-        workers: Number of threads that cut crops.
-        progress: Callback for crops.
-        with_crops: False for tables without crops.
-    """
-    procedures = read_data(folder).part(part) if isinstance(part, str) else part
-    stage = partial(progress, "crops")
-    return prepare(
-        folder,
-        settings,
-        procedures=procedures,
-        with_crops=with_crops,
-        workers=workers,
-        progress=stage,
-    )
-
-
 @dataclass(frozen=True)
 class Encoded:
     """Vectors of the same tracklets, or of their fragments, by several encoders.
@@ -275,7 +243,13 @@ class Encoded:
         for encoder in encoders:
             prepared = self.prepared
             if encoder.prepare != prepared.settings:
-                prepared = prepare_part(self.folder, encoder.prepare, self.part, workers, progress)
+                prepared = prepare(
+                    self.folder,
+                    encoder.prepare,
+                    procedures=self.part,
+                    workers=workers,
+                    progress=partial(progress, "crops"),
+                )
                 PolyplinkError.unless(
                     prepared.tracklets["tracklet_id"].to_list() == ids,
                     f"{encoder.name} has other settings of tracklets than the first encoder",
@@ -314,8 +288,14 @@ def encode(
         PolyplinkError: If the data folder or an image is broken, a vector is not finite, no
             tracklet has `clip` crops, or the encoders' settings give different tracklets.
     """
-    settings = encoders[0].prepare
-    prepared = prepare_part(folder, settings, part, workers, progress, with_crops=keep_crops)
+    prepared = prepare(
+        folder,
+        encoders[0].prepare,
+        procedures=part,
+        with_crops=keep_crops,
+        workers=workers,
+        progress=partial(progress, "crops"),
+    )
     if not keep_crops:
         for encoder in encoders:
             passing = vectors_folder(encoder, prepared)

@@ -145,14 +145,6 @@ class Prepared:
         broken = {name: read_broken(self.crops_path(name)) for name in self.procedures}
         return {name: frames for name, frames in broken.items() if frames}
 
-    def part(self, name: str | None) -> "Prepared":
-        """A part of the data set by its name in splits.json ("train", ...); None for all of it.
-
-        Raises:
-            PolyplinkError: If there is no such part.
-        """
-        return self.select(self.data.part(name))
-
     def select(self, procedures: Sequence[str]) -> "Prepared":
         """A part with some procedures; their tracklets keep their order.
 
@@ -236,7 +228,7 @@ def prepare(
     folder: Path,
     settings: PrepareSettings | None = None,
     *,
-    procedures: Sequence[str] | None = None,
+    procedures: str | Sequence[str] | None = None,
     with_crops: bool = True,
     strict: bool = False,
     workers: int | None = None,
@@ -254,7 +246,7 @@ def prepare(
     Args:
         folder: A data folder (see `polyplink.data.tables.read_data`).
         settings: Settings of tracklets and crops; None for the defaults.
-        procedures: Procedures to crop and to return; None for all.
+        procedures: Procedures to crop and to return, or the name of a part; None for all.
         with_crops: Whether to cut crops; tables alone need no images.
         strict: Whether to raise an error for a frame that cannot be decoded, also if an earlier run
             listed it.
@@ -271,7 +263,10 @@ def prepare(
     if workers is not None and workers < 1:
         raise PolyplinkError(f"{workers} workers cannot cut crops", "give --workers 1 or more")
     data = read_data(folder)
-    names = list(data.part(None) if procedures is None else procedures)
+    if procedures is None or isinstance(procedures, str):
+        names = data.part(procedures)
+    else:
+        names = list(procedures)
     check_procedures(names, data.part(None))
     target = prepared_folder(folder, settings)
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})

@@ -129,9 +129,9 @@ def study(
     if probes:
         raise PolyplinkError(f"a study has no task {probes[0]}", "use `polyplink probe`")
     configs = _configured(recipes, sets, data, part)
-    from polyplink.encoders.encode import prepare_part
     from polyplink.evaluate.evaluation import evaluate_encoder
     from polyplink.evaluate.truth import samples_of, tracklet_boxes
+    from polyplink.tracklets.prepare import prepare
     from polyplink_lab.reproduce.encoders_under_test import Workspace
 
     workspace = Workspace(
@@ -141,7 +141,7 @@ def study(
     record = RunRecord("study", settings=choices | {"settings": settings})
     record.claim(out)
     samples_of(  # a part without known polyps is refused before hours of training
-        prepare_part(data, configs[0].prepare, part, workers, progress, with_crops=False)
+        prepare(data, configs[0].prepare, procedures=part, with_crops=False)
     )
 
     # Each training is evaluated as soon as it is finished; the others continue if one fails.
