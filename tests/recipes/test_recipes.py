@@ -48,8 +48,7 @@ from polyplink.recipes.supervised import (
     temporally_aware_7x8,
     temporally_aware_28x2,
 )
-from polyplink.tracklets.crops import cut
-from polyplink.tracklets.prepare import enlarge
+from polyplink.tracklets.crops import cut, enlarge
 from tests.learn.sets import bare_set
 
 

@@ -9,12 +9,12 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.files.images import read_image
 from polyplink.data.tables import read_data
 from polyplink.stills.annotated_stills import Still
 from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
 from polyplink.stills.procedures import StillsConfig, draw_course, write_procedures
 from polyplink.stills.still_views import draw_views
-from polyplink.tracklets.crops import read_image
 
 CONFIG = StillsConfig(
     procedures=2, least=2, most=3, fps=5.0, visit=2.0, between=0.5, width=160, height=128

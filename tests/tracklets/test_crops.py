@@ -12,8 +12,7 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.data.files.images import decode_image
-from polyplink.tracklets.crops import FrameCrops, cut, cut_frame
-from polyplink.tracklets.prepare import enlarge
+from polyplink.tracklets.crops import FrameCrops, cut, cut_frame, enlarge
 
 heal_torchvision()
 from torchvision.transforms.v2.functional import resize  # type: ignore[import-untyped]  # noqa: E402

@@ -12,15 +12,14 @@ from hypothesis import given, strategies as st
 from polars.testing import assert_frame_equal
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.images import Pixels
+from polyplink.data.files.images import Pixels, read_image
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets import crops as sources
-from polyplink.tracklets.crops import BrokenFrame, cut
+from polyplink.tracklets.crops import BrokenFrame, cut, enlarge
 from polyplink.tracklets.prepare import (
     Prepared,
     crops_path,
     cut_tracklets,
-    enlarge,
     kept_tracklets,
     prepare,
     prepared_folder,
@@ -108,7 +107,6 @@ def test_a_position_is_relative_to_the_annotated_span(tmp_path: Path) -> None:
 def test_each_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_sample(tmp_path)
     decoded: list[Path] = []
-    read_image = sources.read_image
 
     def record_path(path: Path) -> Pixels | str:
         decoded.append(path)
@@ -146,8 +144,6 @@ def test_a_second_run_writes_nothing_and_reads_no_image(tmp_path: Path) -> None:
 
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
-    read_image = sources.read_image
-
     def read_or_fail(path: Path) -> Pixels | str:
         if path.match(name):
             raise error

@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.workers import prefetch
 from polyplink.data.files.images import Pixels
 from polyplink.tracklets.crops import (
     BrokenFrame,
     FrameCrops,
     broken_path,
     cut_crops,
-    prefetch,
     read_broken,
     write_crops,
 )

@@ -211,11 +211,10 @@ def _pictured(
     import numpy as np
 
     from polyplink.data.files.folders import is_video
-    from polyplink.data.files.images import resize
+    from polyplink.data.files.images import read_image, resize
     from polyplink.data.files.video import open_video
     from polyplink.serve.pictures import parse_mask
-    from polyplink.tracklets.crops import read_image
-    from polyplink.tracklets.prepare import crop_around
+    from polyplink.tracklets.crops import crop_around
 
     # The picture, or the frame.
     image: Pixels | str

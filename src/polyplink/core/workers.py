@@ -1,4 +1,4 @@
-"""Worker processes that leave Ctrl-C to their parent and end when it ends."""
+"""Workers: processes that leave Ctrl-C to their parent and end when it ends, and threads."""
 
 import itertools
 import multiprocessing
@@ -6,8 +6,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TypeVar
@@ -20,6 +27,8 @@ Result = TypeVar("Result")
 SERVER = "forkserver"  # start method of processes that share their imports
 MOST = 61 if os.name == "nt" else sys.maxsize  # processes that the system can wait for
 HEAVY = ("torch", "numba")  # take seconds to import, and start no threads then
+AHEAD = 32  # results in flight per thread: limits memory, and the delay of Ctrl-C
+VIDEO_AHEAD = 4  # the same for frames of videos, which take megabytes
 
 
 def start_server(preload: Sequence[str]) -> None:
@@ -149,3 +158,32 @@ def _end_with_parent() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def prefetch(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int, ahead: int = AHEAD
+) -> Iterator[Result]:
+    """Apply a function to items in threads; an item is taken when there is room for its result.
+
+    On an error, or when the generator is closed, waiting items are dropped.
+
+    Args:
+        function: Called in the threads.
+        items: The items, which may be large and generated lazily.
+        workers: Number of threads.
+        ahead: Items in flight per thread.
+
+    Yields:
+        The results, in the order of the items.
+    """
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
+    try:
+        running: deque[Future[Result]] = deque()
+        for item in items:
+            running.append(pool.submit(function, item))
+            if len(running) >= ahead * workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -20,6 +20,7 @@ from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError, first_line, say_remade
 from polyplink.core.results import Progress, silent
 from polyplink.core.text import file_name
+from polyplink.core.workers import prefetch
 from polyplink.data.files.images import Picture, Pixels, resize
 from polyplink.data.tables import (
     DETECTIONS,
@@ -31,9 +32,8 @@ from polyplink.data.tables import (
 )
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
-from polyplink.tracklets.crops import cut, prefetch, read_array
+from polyplink.tracklets.crops import cut, enlarge, read_array
 from polyplink.tracklets.detection_crops import PLACES, read_kept, write_kept
-from polyplink.tracklets.prepare import enlarge
 from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_scenes
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input

@@ -23,10 +23,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn.functional import normalize
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, WrappedEncoder
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
 
 SHRINKAGE = 1e-2  # times the largest variance of features, added to all variances
 WITHIN_SHRINKAGE = 1e-2  # times the mean variance within a polyp, added to all variances
@@ -132,6 +133,22 @@ def fit_tint(features: torch.Tensor, tints: torch.Tensor) -> torch.Tensor:
     penalty = TINT_SHRINKAGE * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
     slopes: torch.Tensor = torch.linalg.solve(x.T @ x + penalty, x.T @ y).float()
     return slopes
+
+
+class WrappedEncoder(FrameWise):
+    """A wrapper of a frame-wise encoder that adds a part fitted to crops."""
+
+    encoder: FrameWise
+
+    @property
+    def backbone(self) -> nn.Module:  # type: ignore[override]
+        """The network that reads pixels."""
+        return self.encoder.backbone
+
+    @property
+    def device(self) -> torch.device:
+        """The device of its tensors."""
+        return self.encoder.device
 
 
 class WhitenedEncoder(WrappedEncoder):

@@ -161,22 +161,6 @@ class FrameWise(Encoder):
         return self.aggregate(self.encode_frames(frames), lengths)
 
 
-class WrappedEncoder(FrameWise):
-    """A wrapper of a frame-wise encoder that adds a part fitted to crops."""
-
-    encoder: FrameWise
-
-    @property
-    def backbone(self) -> nn.Module:  # type: ignore[override]
-        """The network that reads pixels."""
-        return self.encoder.backbone
-
-    @property
-    def device(self) -> torch.device:
-        """The device of its tensors."""
-        return self.encoder.device
-
-
 class ClipWise(Encoder):
     """An encoder of whole clips."""
 

@@ -21,13 +21,13 @@ from polyplink.core.artefacts import whole_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, StageProgress, silent_stage
 from polyplink.core.text import many, readable_path
+from polyplink.core.workers import VIDEO_AHEAD, prefetch
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
-from polyplink.data.files.images import Picture, planes_of
+from polyplink.data.files.images import Picture, planes_of, read_picture
 from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.report.formats import clock
 from polyplink.report.polyps import HUES
 from polyplink.tracklets.box_runs import USUAL_FPS
-from polyplink.tracklets.crops import VIDEO_AHEAD, prefetch, read_picture
 
 Plane = npt.NDArray[np.uint8]
 Planes = Sequence[Plane]  # luma (height, width); chroma, half as high and wide

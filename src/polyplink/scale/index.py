@@ -31,8 +31,8 @@ from polyplink.data.vocabulary import common_histology
 from polyplink.scale.approximate import candidates, open_table, write_approximate
 from polyplink.scale.exact import BLOCK, Codes, encode_rows, nearest
 from polyplink.tracklets.box_runs import BOX, USUAL_FPS
-from polyplink.tracklets.crops import read_crops
-from polyplink.tracklets.prepare import Prepared, enlarge
+from polyplink.tracklets.crops import enlarge, read_crops
+from polyplink.tracklets.prepare import Prepared
 
 FORMAT = "polyplink index 2"
 RECORD = "index.json"

@@ -21,11 +21,11 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import INSIDE, read_archived
 from polyplink.data.files.folders import images_in, is_video
-from polyplink.data.files.images import Pixels, decode_image
+from polyplink.data.files.images import Pixels, decode_image, read_image
 from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
 from polyplink.tracklets.box_runs import BOX
-from polyplink.tracklets.crops import read_image
-from polyplink.tracklets.prepare import Prepared, enlarge
+from polyplink.tracklets.crops import enlarge
+from polyplink.tracklets.prepare import Prepared
 
 QUALITY = 85  # of JPEG
 AROUND = 3.0  # size of a picture from the recording, relative to the box

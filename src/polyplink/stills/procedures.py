@@ -19,12 +19,11 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.text import many
-from polyplink.data.files.images import Pixels
+from polyplink.data.files.images import Pixels, decoded_image
 from polyplink.data.tables import DataSet, write_data
 from polyplink.data.vocabulary import STILLS
 from polyplink.stills.annotated_stills import Still
 from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
-from polyplink.tracklets.crops import decoded_image
 
 LEAST_VISIBLE = 0.35  # share of a polyp that must be in view to be annotated
 LEAST_SIDE = 10.0  # pixels

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from polyplink.data.files.images import Pixels
+from polyplink.data.files.images import Pixels, decoded_image
 from polyplink.stills.annotated_stills import Still
 from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
 from polyplink.stills.procedures import LEAST_SIDE, StillsConfig
-from polyplink.tracklets.crops import decoded_image
-from polyplink.tracklets.prepare import crop_around
+from polyplink.tracklets.crops import crop_around
 
 FRAMES = 24  # of a visit, one of which is used
 EDGES = 3  # frames at either end of a visit, in which the camera arrives or leaves

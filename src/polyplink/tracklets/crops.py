@@ -18,14 +18,12 @@ Plugins of the kind "crops" render crops of procedures that have no stored frame
 import mmap
 import os
 import tokenize
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any, NoReturn, Protocol, TypeVar
+from typing import IO, Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,17 +31,14 @@ import numpy.typing as npt
 from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.parts import CROPS
+from polyplink.core.workers import VIDEO_AHEAD, prefetch
 from polyplink.data.files.archives import INSIDE, is_archive, read_archived
-from polyplink.data.files.images import Picture, Pixels, decode_image, resize
+from polyplink.data.files.images import Pixels, decode_image, read_image, resize
 from polyplink.data.files.video import open_video, split_frame_name
 
 Unreadable = str  # the reason why a frame cannot be decoded
 Load = Callable[[], Pixels | Unreadable]  # decodes a frame, in the calling thread
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
-AHEAD = 32  # results in flight per thread: limits memory, and the delay of Ctrl-C
-VIDEO_AHEAD = 4  # the same for videos, as a decoded frame takes megabytes
 BATCH, GPU_BATCH = 32, 512  # crops rendered at a time, and held in memory
 
 
@@ -106,7 +101,7 @@ class FrameCrops:
         width: Width of the procedure's frames, pixels.
         height: Height of the procedure's frames, pixels.
         rows: (k,) rows of the crops in the procedure's array.
-        crops: (k, 4) left, top, right, bottom (see `prepare.enlarge`).
+        crops: (k, 4) left, top, right, bottom (see `enlarge`).
     """
 
     image: str | None
@@ -115,6 +110,43 @@ class FrameCrops:
     height: int
     rows: npt.NDArray[np.int64]
     crops: npt.NDArray[np.int64]
+
+
+def enlarge(
+    boxes: npt.NDArray[np.floating], factor: float | None, width: int, height: int
+) -> npt.NDArray[np.int64]:
+    """The area of the image to cut out around each box.
+
+    Width and height are multiplied by `factor` about the box's centre; left, top, width and height
+    are truncated to integers, then the corners are clamped to the frame (methods of the NTSSL
+    paper; the order is that of its authors' program, in which boxes are integers). A crop is at
+    least 1 pixel wide and high, even for a box outside the frame.
+
+    Args:
+        boxes: (n, 4), x, y, w, h in pixels.
+        factor: psi in the papers, above 0; None for the full frame.
+        width: Width of the frame, pixels.
+        height: Height of the frame, pixels.
+
+    Returns:
+        (n, 4) left, top, right, bottom in pixels; right and bottom are exclusive.
+
+    Raises:
+        PolyplinkError: If the frame's size is not above 0.
+    """
+    if width < 1 or height < 1:
+        raise PolyplinkError(
+            f"a frame of {width} x {height} pixels",
+            "correct width and height in procedures.parquet, or import again with --size",
+        )
+    if factor is None:
+        return np.tile(np.array([0, 0, width, height]), (len(boxes), 1))  # n 4
+    size = np.array([width, height])  # 2
+    corner, span = np.split(boxes.astype(np.float64), 2, axis=1)  # n 2
+    low = np.trunc(corner - span * (factor - 1) / 2.0)  # n 2
+    high = np.clip(low + np.trunc(span * factor), 0, size).astype(np.int64)  # n 2
+    low = np.clip(low, 0, size - 1).astype(np.int64)
+    return np.concatenate([low, np.maximum(high, low + 1)], axis=1)  # n 4
 
 
 def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
@@ -130,6 +162,14 @@ def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
     """
     left, top, right, bottom = crop
     return resize(image[top:bottom, left:right], size, size)
+
+
+def crop_around(
+    picture: Pixels, box: npt.NDArray[np.float64], factor: float | None, size: int
+) -> Pixels:
+    """Cut the crop (size, size, 3) around a box (4,) x, y, w, h of a picture (height, width, 3)."""
+    height, width = picture.shape[:2]
+    return cut(picture, enlarge(box[None], factor, width, height)[0], size)
 
 
 def cut_frame(
@@ -157,35 +197,6 @@ def cut_frame(
             "of several sizes need a procedure each",
         )
     return np.stack([cut(image, crop, size) for crop in frame.crops])  # k size size 3
-
-
-def prefetch(
-    function: Callable[[Item], Result], items: Iterable[Item], workers: int, ahead: int = AHEAD
-) -> Iterator[Result]:
-    """Apply a function to items in threads; an item is taken when there is room for its result.
-
-    On an error, or when the generator is closed, waiting items are dropped.
-
-    Args:
-        function: Called in the threads.
-        items: The items, which may be large and generated lazily.
-        workers: Number of threads.
-        ahead: Items in flight per thread.
-
-    Yields:
-        The results, in the order of the items.
-    """
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="crops")
-    try:
-        running: deque[Future[Result]] = deque()
-        for item in items:
-            running.append(pool.submit(function, item))
-            if len(running) >= ahead * workers:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def cut_crops(
@@ -240,49 +251,6 @@ def cut_crops(
         yield from prefetch(work, of_archive(name), workers)
     of_files = ((frame, partial(read_image, source / str(frame.image))) for frame in files)
     yield from prefetch(work, of_files, workers)
-
-
-def read_image(path: Path) -> Pixels | Unreadable:
-    """Decode an image file: (height, width, 3) RGB, or the reason why it cannot be decoded.
-
-    Raises:
-        PolyplinkError: If the file is missing or may not be read.
-    """
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise PolyplinkError(
-            f"image {path} is missing", "correct `source` in procedures, or import again"
-        ) from None
-    except OSError as error:
-        raise PolyplinkError(
-            f"image {path}: {error.strerror or error}", "check its permissions"
-        ) from None
-    return decode_image(data)
-
-
-def read_picture(path: Path) -> Picture | None:
-    """The picture of an image file; None if it cannot be decoded.
-
-    Raises:
-        PolyplinkError: If the file is missing or may not be read.
-    """
-    image = read_image(path)
-    return None if isinstance(image, str) else Picture(image)
-
-
-def decoded_image(path: Path) -> Pixels:
-    """The pixels (height, width, 3) RGB of an image file.
-
-    Raises:
-        PolyplinkError: If the file is missing or cannot be decoded.
-    """
-    image = read_image(path)
-    if isinstance(image, str):
-        raise PolyplinkError(
-            f"image {path} cannot be decoded ({image})", "restore it, or take it out"
-        )
-    return image
 
 
 @contextmanager

@@ -32,7 +32,6 @@ from polyplink.tracklets.box_runs import (
     BOX,
     BRIDGED,
     USUAL_FPS,
-    Floats,
     Spans,
     box_rows,
     build_tracklets,
@@ -44,7 +43,7 @@ from polyplink.tracklets.crops import (
     BrokenFrame,
     FrameCrops,
     crop_source,
-    cut,
+    enlarge,
     read_broken,
     read_crops,
     refuse_broken,
@@ -463,49 +462,6 @@ def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
         )
         for members in groups.values()
     ]
-
-
-def enlarge(boxes: Floats, factor: float | None, width: int, height: int) -> npt.NDArray[np.int64]:
-    """The area of the image to cut out around each box.
-
-    Width and height are multiplied by `factor` about the box's centre; left, top, width and height
-    are truncated to integers, then the corners are clamped to the frame (methods of the NTSSL
-    paper; the order is that of its authors' program, in which boxes are integers). A crop is at
-    least 1 pixel wide and high, even for a box outside the frame.
-
-    Args:
-        boxes: (n, 4), x, y, w, h in pixels.
-        factor: psi in the papers, above 0; None for the full frame.
-        width: Width of the frame, pixels.
-        height: Height of the frame, pixels.
-
-    Returns:
-        (n, 4) left, top, right, bottom in pixels; right and bottom are exclusive.
-
-    Raises:
-        PolyplinkError: If the frame's size is not above 0.
-    """
-    if width < 1 or height < 1:
-        raise PolyplinkError(
-            f"a frame of {width} x {height} pixels",
-            "correct width and height in procedures.parquet, or import again with --size",
-        )
-    if factor is None:
-        return np.tile(np.array([0, 0, width, height]), (len(boxes), 1))  # n 4
-    size = np.array([width, height])  # 2
-    corner, span = np.split(boxes.astype(np.float64), 2, axis=1)  # n 2
-    low = np.trunc(corner - span * (factor - 1) / 2.0)  # n 2
-    high = np.clip(low + np.trunc(span * factor), 0, size).astype(np.int64)  # n 2
-    low = np.clip(low, 0, size - 1).astype(np.int64)
-    return np.concatenate([low, np.maximum(high, low + 1)], axis=1)  # n 4
-
-
-def crop_around(
-    picture: Pixels, box: npt.NDArray[np.float64], factor: float | None, size: int
-) -> Pixels:
-    """Cut the crop (size, size, 3) around a box (4,) x, y, w, h of a picture (height, width, 3)."""
-    height, width = picture.shape[:2]
-    return cut(picture, enlarge(box[None], factor, width, height)[0], size)
 
 
 _DATA = "data"  # entry in the tables' metadata: the key of their data set

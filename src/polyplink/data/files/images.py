@@ -1,4 +1,4 @@
-"""Decode images, or return why they cannot be decoded: decoders raise errors of any kind.
+"""Read and decode images, or return why they do not decode: decoders raise errors of any kind.
 
 A `Picture` is a frame that is converted to RGB only as far as needed.
 """
@@ -8,6 +8,7 @@ import threading
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
-from polyplink.core.errors import first_line
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -58,6 +59,49 @@ def image_size(data: bytes) -> tuple[int, int] | str:
             return image.size
     except Exception as error:
         return _reason(error)
+
+
+def read_image(path: Path) -> Pixels | str:
+    """Decode an image file: (height, width, 3) RGB, or the reason why it cannot be decoded.
+
+    Raises:
+        PolyplinkError: If the file is missing or may not be read.
+    """
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise PolyplinkError(
+            f"image {path} is missing", "correct `source` in procedures, or import again"
+        ) from None
+    except OSError as error:
+        raise PolyplinkError(
+            f"image {path}: {error.strerror or error}", "check its permissions"
+        ) from None
+    return decode_image(data)
+
+
+def read_picture(path: Path) -> "Picture | None":
+    """The picture of an image file; None if it cannot be decoded.
+
+    Raises:
+        PolyplinkError: If the file is missing or may not be read.
+    """
+    image = read_image(path)
+    return None if isinstance(image, str) else Picture(image)
+
+
+def decoded_image(path: Path) -> Pixels:
+    """The pixels (height, width, 3) RGB of an image file.
+
+    Raises:
+        PolyplinkError: If the file is missing or cannot be decoded.
+    """
+    image = read_image(path)
+    if isinstance(image, str):
+        raise PolyplinkError(
+            f"image {path} cannot be decoded ({image})", "restore it, or take it out"
+        )
+    return image
 
 
 @cache

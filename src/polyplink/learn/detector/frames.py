@@ -14,19 +14,12 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.empty import read_empty
 from polyplink.data.files.archives import INSIDE
-from polyplink.data.files.images import Pixels, resize
+from polyplink.data.files.images import Pixels, decoded_image, resize
 from polyplink.data.files.video import split_frame_name
 from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
 from polyplink.learn.detector.augmented_frames import TrainingFrames, pad_boxes
-from polyplink.tracklets.crops import (
-    FrameCrops,
-    crop_source,
-    cut,
-    decoded_image,
-    render_crops,
-    write_crops,
-)
+from polyplink.tracklets.crops import FrameCrops, crop_source, cut, render_crops, write_crops
 
 Floats = npt.NDArray[np.float64]
 Images = dict[int, str | None]  # frame -> image; None where it is rendered
