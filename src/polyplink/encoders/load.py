@@ -35,8 +35,6 @@ class NamedEncoder:
         prepare: Crop rule and sampling of its input.
         record: The record of its weights, or None.
         precision: float32, tf32, bf16 or int8.
-        remark: Remark for tables next to its figures; "" for none.
-        stand_in: Network that is used in place of the one in the name; "" for none.
     """
 
     __repr__ = brief
@@ -48,8 +46,6 @@ class NamedEncoder:
     prepare: PrepareSettings
     record: WeightsRecord | None = None
     precision: str = "float32"
-    remark: str = ""
-    stand_in: str = ""
 
 
 def load_named(

@@ -85,7 +85,22 @@ class Workspace:
         return read_data(self.data)
 
 
-def find_encoder(name: str, workspace: Workspace, part: str, progress: Progress) -> NamedEncoder:
+@dataclass(frozen=True, repr=False)
+class EncoderUnderTest(NamedEncoder):
+    """An encoder, and what tables say of it.
+
+    Attributes:
+        remark: Remark for tables next to its figures; "" for none.
+        stand_in: Network that is used in place of the one in the name; "" for none.
+    """
+
+    remark: str = ""
+    stand_in: str = ""
+
+
+def find_encoder(
+    name: str, workspace: Workspace, part: str, progress: Progress
+) -> EncoderUnderTest:
     """Load an encoder, after training it if it has a recipe.
 
     Args:
@@ -99,7 +114,8 @@ def find_encoder(name: str, workspace: Workspace, part: str, progress: Progress)
             see it.
     """
     if name == NO_ENCODER:  # its figures depend only on tracklets, not on vectors
-        return histogram(name, pick_device("cpu"), find_recipe(STAND_IN).prepare)
+        baseline = histogram(name, pick_device("cpu"), find_recipe(STAND_IN).prepare)
+        return EncoderUnderTest(**vars(baseline))
     if reason := would_see(name, workspace, part):
         raise PolyplinkError(reason, OTHER_VALIDATION)
     stand_in = ""
@@ -127,7 +143,8 @@ def find_encoder(name: str, workspace: Workspace, part: str, progress: Progress)
     guard(replace(seen, validated=[]) if workspace.as_published else seen, data, part)
     seen_here = seen_procedures(seen, data, data.part(part))
     remark = CHOSEN.format(len(seen_here), part) if seen_here else ""
-    return replace(fed_as(encoder, workspace.preset), remark=remark, stand_in=stand_in)
+    fed = fed_as(encoder, workspace.preset)
+    return EncoderUnderTest(**vars(fed), remark=remark, stand_in=stand_in)
 
 
 def guard_training(encoder: NamedEncoder, data: DataSet, procedures: Sequence[str]) -> None:
@@ -259,14 +276,14 @@ def stand_in_recipe(name: str) -> TrainConfig | None:
     return small_sibling(find_recipe(plain)) if plain in RECIPES else None
 
 
-def untrained_stand_in(name: str, workspace: Workspace) -> NamedEncoder:
+def untrained_stand_in(name: str, workspace: Workspace) -> EncoderUnderTest:
     """A small network in place of a foundation encoder, with random weights seeded by its name."""
     recipe = find_recipe(STAND_IN)
     device = pick_device(workspace.device)
     network = untrained(recipe.encoder, device, crc32(name.encode()))
     key = f"standin-{content_key(recipe.encoder, name)}"
     stand_in = "an untrained network"
-    return NamedEncoder(name, key, network, device, recipe.prepare, stand_in=stand_in)
+    return EncoderUnderTest(name, key, network, device, recipe.prepare, stand_in=stand_in)
 
 
 def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:

@@ -24,6 +24,7 @@ from polyplink.evaluate.probe_tasks import PROBES, divide, probe_encoders
 from polyplink.recipes.paper_cost import cost_of, parameters_of
 from polyplink_lab.reproduce.crop_variants import Measured, Variant, compare_variants
 from polyplink_lab.reproduce.encoders_under_test import (
+    EncoderUnderTest,
     Workspace,
     find_encoder,
     guard_training,
@@ -204,7 +205,7 @@ def reproduce_table(
     check_polyps(data, part, name)
     table = replace(table, cells=extended_cells(table, settings.columns))
     measured: dict[tuple[str, Variant, str], Measured] = {}
-    encoders: dict[str, NamedEncoder] = {}
+    encoders: dict[str, EncoderUnderTest] = {}
     for subject in table.subjects:
         if not settings.only or subject in settings.only:
             with record.stage(subject):
@@ -249,7 +250,7 @@ def reproduce_table(
 def _compared(
     table: PublishedTable,
     measured: Mapping[tuple[str, Variant, str], Measured],
-    encoders: Mapping[str, NamedEncoder],
+    encoders: Mapping[str, EncoderUnderTest],
     *,
     comparable: bool,
 ) -> tuple[ReproducedCell, ...]:
@@ -334,7 +335,7 @@ def _measured(
     table: PublishedTable,
     part: str,
     progress: Progress,
-) -> tuple[dict[tuple[Variant, str], Measured], NamedEncoder | None]:
+) -> tuple[dict[tuple[Variant, str], Measured], EncoderUnderTest | None]:
     """All figures of a table for one encoder, by variant and measure, and the encoder.
 
     Figures that cannot be measured state the reason; the encoder is None if it is missing.
@@ -487,7 +488,7 @@ def _remark(cell: Cell) -> str:
 
 
 def _beside(
-    cell: Cell, ours: Figure, comparable: bool, best: bool, encoder: NamedEncoder | None
+    cell: Cell, ours: Figure, comparable: bool, best: bool, encoder: EncoderUnderTest | None
 ) -> ReproducedCell:
     """A published number and ours in its unit; `encoder` is the measured one, if any."""
     scale = SCALE[cell.unit]
