@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.fragment_set import FragmentSet, hold_out
-from polyplink.tracklets.fragments import crop_rows
 from polyplink.tracklets.prepare import Prepared, prepare
+from polyplink.tracklets.sampling import crop_rows
 from polyplink.tracklets.settings import PrepareSettings
 from tests.samples import write_procedures
 

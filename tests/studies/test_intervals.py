@@ -24,7 +24,7 @@ from polyplink.data.tables import read_data
 from polyplink.evaluate.choosing import choose
 from polyplink.evaluate.counting import count_procedure
 from polyplink.tracklets.box_runs import build_tracklets, seconds
-from polyplink.tracklets.prepare import kept_tracklets
+from polyplink.tracklets.sampling import kept_tracklets
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.simulate.data_set import simulate
 from polyplink_lab.simulate.presets import preset

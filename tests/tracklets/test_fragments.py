@@ -7,8 +7,7 @@ from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.box_runs import build_tracklets, positions, spans_of
-from polyplink.tracklets.fragments import crop_rows, fragments
-from polyplink.tracklets.prepare import sampled
+from polyplink.tracklets.sampling import crop_rows, fragments, sampled
 from polyplink.tracklets.settings import PrepareSettings
 from tests.tracklets.sample import detections, random_rows
 

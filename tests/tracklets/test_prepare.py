@@ -16,14 +16,8 @@ from polyplink.data.files.images import Pixels, read_image
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets import crops as sources
 from polyplink.tracklets.crops import BrokenFrame, cut, enlarge
-from polyplink.tracklets.prepare import (
-    Prepared,
-    crops_path,
-    cut_tracklets,
-    kept_tracklets,
-    prepare,
-    prepared_folder,
-)
+from polyplink.tracklets.prepare import Prepared, crops_path, prepare, prepared_folder
+from polyplink.tracklets.sampling import cut_tracklets, kept_tracklets
 from polyplink.tracklets.settings import PrepareSettings
 from tests.data.videos import number_of, write_video
 from tests.samples import write_procedures

@@ -63,7 +63,7 @@ class FragmentSet:
     def __init__(
         self, prepared: Prepared, procedures: Sequence[str], length: int, device: torch.device
     ) -> None:
-        from polyplink.tracklets.fragments import crop_rows  # noqa: PLC0415
+        from polyplink.tracklets.sampling import crop_rows  # noqa: PLC0415
 
         part = prepared.select(procedures)
         table, crops = part.fragments(length), part.fragments(1)

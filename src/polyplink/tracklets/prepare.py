@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from polyplink.data.tables import DataSet, read_data, read_marked, write_table
 from polyplink.tracklets.box_runs import (
     BOX,
     BRIDGED,
-    USUAL_FPS,
     Spans,
     box_rows,
     build_tracklets,
@@ -51,7 +49,7 @@ from polyplink.tracklets.crops import (
     write_crops,
 )
 from polyplink.tracklets.detection_crops import copy_kept
-from polyplink.tracklets.fragments import fragments
+from polyplink.tracklets.sampling import cut_tracklets, fragments, sampled
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
@@ -156,7 +154,7 @@ class Prepared:
         return dataclasses.replace(self, procedures=tuple(procedures), tracklets=rows, uncut=uncut)
 
     def fragments(self, length: int = 8, *, pad: bool = False) -> pl.DataFrame:
-        """Fragments of `length` crops of this part's tracklets (see `fragments.fragments`)."""
+        """Fragments of `length` crops of this part's tracklets (see `sampling.fragments`)."""
         return fragments(
             self.tracklets,
             self.spans,
@@ -393,49 +391,6 @@ def _rendered(part: Prepared, render: Callable[[], int]) -> int:
         return render() if to_make else 0
 
 
-def kept_tracklets(
-    tracklets: pl.DataFrame,
-    settings: PrepareSettings,
-    fps: Mapping[str, float] | None = None,
-) -> pl.DataFrame:
-    """Tracklets of at least `min_length` boxes, or of `min_seconds` if the polyp is unknown.
-
-    Args:
-        tracklets: A table from `build_tracklets`.
-        settings: Settings with `min_length` and `min_seconds`.
-        fps: Frames per second of each procedure, see `frame_rates`; 25 if not in it.
-    """
-    rate = pl.col("procedure_id").replace_strict(
-        fps or {}, default=USUAL_FPS, return_dtype=pl.Float64
-    )
-    frames = pl.col("last_frame") - pl.col("first_frame") + 1
-    long = pl.when(pl.col("polyp_id").is_not_null()).then(pl.col("n") >= settings.min_length)
-    return tracklets.filter(long.otherwise(frames >= settings.min_seconds * rate))
-
-
-def sampled(
-    tracklets: pl.DataFrame,
-    settings: PrepareSettings,
-    fps: Mapping[str, float] | None = None,
-) -> pl.DataFrame:
-    """Keep tracklets that are long enough, and assign them rows of crops.
-
-    Args:
-        tracklets: A table from `build_tracklets`.
-        settings: Settings with `min_length`, `min_seconds` and `stride`.
-        fps: Frames per second of each procedure, see `frame_rates`; 25 if not in it.
-
-    Returns:
-        The tracklets of `kept_tracklets`, with crop_first (row in the procedure's crops) and
-        n_crops (every `stride`-th box has a crop, from the first on).
-    """
-    n_crops = (pl.col("n") + settings.stride - 1) // settings.stride
-    first = (n_crops.cum_sum() - n_crops).over("procedure_id")
-    return kept_tracklets(tracklets, settings, fps).with_columns(
-        crop_first=first.cast(pl.Int32), n_crops=n_crops.cast(pl.Int32)
-    )
-
-
 def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
     """The crops of each frame of one procedure, including those of broken frames.
 
@@ -536,61 +491,6 @@ def cut_at_broken(prepared: Prepared) -> Prepared:
         place = positions(tracklets, prepared.spans.procedures)
         tracklets = tracklets.with_columns(place, bridged=BRIDGED)
     return dataclasses.replace(prepared, tracklets=tracklets)
-
-
-def cut_tracklets(
-    tracklets: pl.DataFrame,
-    frames: pl.Series,
-    broken: Mapping[str, Sequence[BrokenFrame]],
-    *,
-    stride: int,
-    min_length: int,
-) -> pl.DataFrame:
-    """Cut tracklets at broken frames.
-
-    A part begins at a crop and ends before the broken one, so that the other crops keep their
-    rows; boxes between a broken crop and the next are lost. Only frames with a crop can be known to
-    be broken.
-
-    Args:
-        tracklets: A table from `sampled`.
-        frames: Frame number of each detection, indexed by `offset`.
-        broken: Procedure -> its broken frames.
-        stride: Boxes from one crop to the next.
-        min_length: Boxes that a part of a known polyp must have to be kept.
-
-    Returns:
-        The table with the parts; those after the first are named `ID.1`, `ID.2`, ...
-    """
-    bad = {procedure: {row.frame for row in rows} for procedure, rows in broken.items()}
-    rows: list[dict[str, object]] = []
-    for row in tracklets.iter_rows(named=True):
-        offset, n = row["offset"], row["n"]
-        bad_frames = bad.get(row["procedure_id"], set())
-        crop_frames = frames[offset : offset + n : stride].to_list() if bad_frames else []
-        cuts = [k for k, frame in enumerate(crop_frames) if frame in bad_frames]
-        if not cuts:
-            rows.append(row)
-            continue
-        shortest = 1 if row["polyp_id"] is None else min_length
-        edges = [-1, *cuts, row["n_crops"]]
-        for number, (before, after) in enumerate(pairwise(edges)):
-            start, stop = (before + 1) * stride, min(after * stride, n)
-            if stop - start < shortest:
-                continue
-            rows.append(
-                row
-                | {
-                    "tracklet_id": row["tracklet_id"] + (f".{number}" if number else ""),
-                    "first_frame": frames[offset + start],
-                    "last_frame": frames[offset + stop - 1],
-                    "n": stop - start,
-                    "offset": offset + start,
-                    "crop_first": row["crop_first"] + before + 1,
-                    "n_crops": after - before - 1,
-                }
-            )
-    return pl.DataFrame(rows, schema=tracklets.schema)
 
 
 def typical_crops(prepared: Prepared, count: int) -> npt.NDArray[np.uint8]:

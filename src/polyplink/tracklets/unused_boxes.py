@@ -11,7 +11,7 @@ from polyplink.data.doctor import Finding, Severity
 from polyplink.data.origin import read_origin
 from polyplink.data.tables import DataSet
 from polyplink.tracklets.box_runs import Ints, build_tracklets, frame_rates
-from polyplink.tracklets.prepare import kept_tracklets
+from polyplink.tracklets.sampling import kept_tracklets
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings, with_options
 

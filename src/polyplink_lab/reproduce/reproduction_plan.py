@@ -31,7 +31,8 @@ from polyplink.learn.polyp_views import PolypViews
 from polyplink.learn.temporal_bags import TemporalBags
 from polyplink.learn.train_config import TrainConfig
 from polyplink.tracklets.box_runs import build_tracklets
-from polyplink.tracklets.prepare import crops_keys, crops_path, prepared_folder, sampled
+from polyplink.tracklets.prepare import crops_keys, crops_path, prepared_folder
+from polyplink.tracklets.sampling import sampled
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.reproduce.crop_variants import Variant
 from polyplink_lab.reproduce.encoders_under_test import (
