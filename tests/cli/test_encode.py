@@ -14,7 +14,12 @@ import torch
 from polyplink import embed_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.encoders.encode import encode, read_embeddings, write_embeddings
+from polyplink.encoders.encode import (
+    encode,
+    read_embeddings,
+    vectors_folder,
+    write_embeddings,
+)
 from polyplink.encoders.load import NamedEncoder, baselines, load_named
 from polyplink.evaluate.truth import samples_of, tracklet_boxes
 from tests.conftest import SampleRun, recipe
@@ -46,7 +51,7 @@ def test_vectors_are_cached_and_damaged_files_are_recomputed(
     assert np.array_equal(read_embeddings(tmp_path / "v.parquet").vectors, vectors)
     assert first.embeddings["ntssl-demo"].crops_id == first.prepared.key
     stem = second.prepared.stem(second.prepared.procedures[0])
-    file = second.folders["ntssl-demo"] / f"{stem}.parquet"
+    file = vectors_folder(second.first, second.prepared) / f"{stem}.parquet"
     stored, content = read_embeddings(file), file.read_bytes()
     narrow = replace(stored, vectors=stored.vectors[:, :3])
     for corrupt in (
@@ -71,7 +76,7 @@ def test_vectors_are_cached_by_key_and_clip_length(sample_run: SampleRun, clip: 
     # A cached file with the vectors of other rows is not used.
     train_part = encode([COLOUR], sample_run.data, "train", clip=clip)
     eval_file, train_file = (
-        encoded.folders["colour"]
+        vectors_folder(COLOUR, encoded.prepared, clip)
         / f"{encoded.prepared.stem(encoded.prepared.procedures[0])}.parquet"
         for encoded in (first, train_part)
     )
@@ -134,5 +139,5 @@ def test_only_an_added_procedure_is_embedded(sample_run: SampleRun, tmp_path: Pa
     assert np.array_equal(
         encoded.vectors["colour"], encode([COLOUR], sample_run.data).vectors["colour"]
     )
-    files = {path.stem for path in encoded.folders["colour"].glob("*.parquet")}
+    files = {path.stem for path in vectors_folder(COLOUR, encoded.prepared).glob("*.parquet")}
     assert files == {encoded.prepared.stem(name) for name in names}

@@ -84,7 +84,7 @@ def embed_data(
     )
     from polyplink.data.origin import read_origin
     from polyplink.data.tables import read_data
-    from polyplink.encoders.encode import encode, write_embeddings
+    from polyplink.encoders.encode import encode, vectors_folder, write_embeddings
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import mean_aps_text, precision_effect
     from polyplink.scale.on_ray import on_ray, shard as procedures_of
@@ -135,7 +135,7 @@ def embed_data(
         write_embeddings(Path(out), embeddings)
     tracklet_count, width = embeddings.vectors.shape
     counts = {
-        "out": str(out or encoded.folders[encoder.name]),
+        "out": str(out or vectors_folder(encoder, encoded.prepared)),
         "tracklets": tracklet_count,
         "width": width,
         "weights": embeddings.weights_id,

@@ -199,7 +199,6 @@ class Encoded:
         clip: Number of crops of a fragment; None if whole tracklets were embedded.
         encoders: The encoders by name; the first is the reference for comparisons.
         embeddings: Vectors by the encoder's name, rows as in `table`.
-        folders: Folder of each encoder's vectors, with a file for each procedure.
     """
 
     __repr__ = brief
@@ -210,7 +209,6 @@ class Encoded:
     clip: int | None
     encoders: Mapping[str, "NamedEncoder"]
     embeddings: Mapping[str, Embeddings]
-    folders: Mapping[str, Path]
 
     @property
     def first(self) -> "NamedEncoder":
@@ -239,7 +237,7 @@ class Encoded:
                 finite.
         """
         ids = self.prepared.tracklets["tracklet_id"].to_list()
-        embedded, folders = dict(self.embeddings), dict(self.folders)
+        embedded = dict(self.embeddings)
         for encoder in encoders:
             prepared = self.prepared
             if encoder.prepare != prepared.settings:
@@ -256,9 +254,8 @@ class Encoded:
                     "give --min-length, --max-gap and --min-iou for all, or evaluate it alone",
                 )
             embedded[encoder.name] = stored_vectors(encoder, prepared, self.clip, progress)
-            folders[encoder.name] = vectors_folder(encoder, prepared, self.clip)
         all_encoders = {**self.encoders, **{encoder.name: encoder for encoder in encoders}}
-        return replace(self, encoders=all_encoders, embeddings=embedded, folders=folders)
+        return replace(self, encoders=all_encoders, embeddings=embedded)
 
 
 def encode(
@@ -302,7 +299,7 @@ def encode(
             cut = partial(crops_of, data=folder, workers=workers, passing=passing)
             stored_vectors(encoder, prepared, None, progress, cut)
         prepared = cut_at_broken(prepared)
-    return Encoded(folder, part, prepared, clip, {}, {}, {}).add(encoders, workers, progress)
+    return Encoded(folder, part, prepared, clip, {}, {}).add(encoders, workers, progress)
 
 
 def vectors_folder(encoder: "NamedEncoder", prepared: Prepared, clip: int | None = None) -> Path:
