@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.adapt import adapt_statistics
 from polyplink.encoders.build import build_encoder, build_frame_encoder
 from polyplink.encoders.config import AnyEncoderConfig, SfeConfig
 from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.encoders.finetune import (
     FineTune,
-    adapt_statistics,
     blocks_of,
     merge_adapters,
     trainable,

@@ -170,9 +170,8 @@ class _Adapted:
 
 def _to_crops(loaded: "LoadedEncoder", prepared: "Prepared", tone: float, whiten: bool) -> _Adapted:
     """Fit whitening and tone to crops, or adapt BatchNorm's statistics if neither is set."""
-    from polyplink.encoders.adapt import CROPS, batches, fitted_to_crops
+    from polyplink.encoders.adapt import CROPS, adapt_statistics, batches, fitted_to_crops
     from polyplink.encoders.encoder import FrameWise
-    from polyplink.encoders.finetune import adapt_statistics
     from polyplink.tracklets.prepare import typical_crops
 
     encoder = loaded.encoder

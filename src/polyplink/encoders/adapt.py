@@ -1,4 +1,4 @@
-"""Parts of an encoder that are fitted to crops without labels: whitened features, tint, and tone.
+"""Parts of an encoder fitted to crops without labels: whitening, tint, tone, BatchNorm statistics.
 
 The largest variation in the features of a network trained on other images is shared by all crops of
 a colonoscopy. Whitening over crops, without labels, gives the remaining variation equal weight;
@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import normalize
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
@@ -359,3 +360,31 @@ def unwrapped(encoder: Encoder) -> Encoder:
     while isinstance(encoder, WrappedEncoder):
         encoder = encoder.encoder
     return encoder
+
+
+def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int:
+    """Replace the statistics of BatchNorm layers by those of other crops, without labels.
+
+    Adaptive batch normalisation (Li et al., arXiv 1603.04779): mean and variance of every layer are
+    computed on the new crops; no parameter changes.
+
+    Args:
+        encoder: The encoder, changed in place and set to evaluation mode.
+        batches: Crops uint8 (n, h, w, 3) on the encoder's device.
+
+    Returns:
+        The number of BatchNorm layers; with 0, nothing was changed.
+    """
+    layers = [m for m in encoder.eval().modules() if isinstance(m, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # the mean over all batches
+        layer.train()
+    with torch.no_grad():
+        for crops in batches if layers else ():
+            encoder.encode_frames(crops)
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    encoder.eval()
+    return len(layers)

@@ -1,9 +1,8 @@
-"""Trainable parts of an encoder: all, none, the last blocks, low-rank adapters, statistics."""
+"""Trainable parts of an encoder: all, none, the last blocks, or low-rank adapters."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +11,7 @@ from polyplink.core.lazy_torch import torch
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 
 if TYPE_CHECKING:
-    from polyplink.encoders.encoder import Encoder, FrameWise
+    from polyplink.encoders.encoder import Encoder
 
 _BLOCKS = ("blocks", "layer", "layers", "stages")  # attributes of blocks in libraries
 _ATTENTION = ("attn", "attention", "mixer")
@@ -65,36 +64,6 @@ def blocks_of(backbone: torch.nn.Module) -> list[torch.nn.Module]:
         bool(blocks), "the backbone has no blocks by a known name", "give --set finetune.how=whole"
     )
     return blocks
-
-
-def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int:
-    """Replace the statistics of BatchNorm layers by those of other crops, without labels.
-
-    Adaptive batch normalisation (Li et al., arXiv 1603.04779): mean and variance of every layer are
-    computed on the new crops; no parameter changes.
-
-    Args:
-        encoder: The encoder, changed in place and set to evaluation mode.
-        batches: Crops uint8 (n, h, w, 3) on the encoder's device.
-
-    Returns:
-        The number of BatchNorm layers; with 0, nothing was changed.
-    """
-    layers = [
-        m for m in encoder.eval().modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)
-    ]
-    momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None  # the mean over all batches
-        layer.train()
-    with torch.no_grad():
-        for crops in batches if layers else ():
-            encoder.encode_frames(crops)
-    for layer, momentum in zip(layers, momenta, strict=True):
-        layer.momentum = momentum
-    encoder.eval()
-    return len(layers)
 
 
 def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
