@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.fragment_set import FragmentSet, hold_out
 from polyplink.tracklets.prepare import Prepared, prepare
-from polyplink.tracklets.sampling import crop_rows
 from polyplink.tracklets.settings import PrepareSettings
 from tests.samples import write_procedures
 
@@ -30,7 +29,7 @@ def test_pixels_equal_the_crops_of_the_prepared_data(prepared: Prepared) -> None
     pixels = data.pixels(data.rows[chosen])
     assert pixels.shape == (16, 16, 16, 3)
     assert pixels.dtype == torch.uint8
-    rows = crop_rows(table, 4)
+    rows = table["crop_first"].to_numpy()[:, None] + np.arange(4)
     for place, fragment in enumerate(chosen):
         expected = prepared.crops(table["procedure_id"][int(fragment)])[rows[fragment]]
         assert np.array_equal(pixels[4 * place : 4 * place + 4].numpy(), expected)

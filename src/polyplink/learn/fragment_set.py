@@ -63,8 +63,6 @@ class FragmentSet:
     def __init__(
         self, prepared: Prepared, procedures: Sequence[str], length: int, device: torch.device
     ) -> None:
-        from polyplink.tracklets.sampling import crop_rows  # noqa: PLC0415
-
         part = prepared.select(procedures)
         table, crops = part.fragments(length), part.fragments(1)
 
@@ -80,7 +78,8 @@ class FragmentSet:
         self.known = table["polyp_id"].is_not_null().to_numpy()
         self.tracklets = _tracklets_of(part.tracklets, code, self._starts)
         self.polyps = self.tracklets.polyps[table["tracklet"].to_numpy()]
-        self.rows = crop_rows(table, length) + self._starts[self.procedures][:, None]  # n s
+        first = table["crop_first"].to_numpy() + self._starts[self.procedures]  # n
+        self.rows = first[:, None] + np.arange(length)  # n s
         self.stride = prepared.settings.stride
 
         # Tracklet and time of each crop that belongs to a tracklet.

@@ -153,7 +153,7 @@ class Prepared:
         rows, uncut = self.tracklets.filter(is_selected), self.uncut.filter(is_selected)
         return dataclasses.replace(self, procedures=tuple(procedures), tracklets=rows, uncut=uncut)
 
-    def fragments(self, length: int = 8, *, pad: bool = False) -> pl.DataFrame:
+    def fragments(self, length: int = 8) -> pl.DataFrame:
         """Fragments of `length` crops of this part's tracklets (see `sampling.fragments`)."""
         return fragments(
             self.tracklets,
@@ -161,7 +161,6 @@ class Prepared:
             self.detections["frame"].to_numpy(),
             stride=self.settings.stride,
             length=length,
-            pad=pad,
         )
 
 
