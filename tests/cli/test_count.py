@@ -314,7 +314,7 @@ def test_an_unknown_language_is_refused_before_counting(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out, french = tmp_path / "out", {"language": "fr"}
-    refused = pytest.raises(PolyplinkError, match="no language 'fr'; choose among en, de, it")
+    refused = pytest.raises(PolyplinkError, match="no language 'fr'; choose one of: en, de, it")
     with refused:
         count(sample_run.run, sample_run.data, out=out, **french)  # type: ignore[arg-type]
     with refused:
