@@ -13,8 +13,8 @@ import pytest
 from rich.table import Table
 
 from polyplink import Trained, convert_data, count, draw_figures, evaluate_weights
-from polyplink.cli.verb import inform
-from polyplink.core.results import CellBars, Result, result_html
+from polyplink.cli.verb import CellBars, inform
+from polyplink.core.results import Result, result_html
 from polyplink.report.page import render_fragment
 from polyplink.tracklets.prepare import prepare
 from tests.conftest import SampleRun, recipe

@@ -27,7 +27,7 @@ from typer.main import get_command
 from typer.models import ArgumentInfo
 
 from polyplink import __version__
-from polyplink.cli.verb import Verb, details_of, members_of, parameters_of
+from polyplink.cli.verb import Verb, details_of, members_of, parameters_of, terminal_bars
 from polyplink.core.errors import (
     LONGEST_MESSAGE,
     MISTAKE,
@@ -37,7 +37,6 @@ from polyplink.core.errors import (
     one_line_errors,
 )
 from polyplink.core.parts import SECTIONS, VERBS
-from polyplink.core.results import Progress
 
 GROUPS = {
     "index": "An index of views, to search for similar ones",
@@ -242,7 +241,7 @@ def _run(
         with one_line_errors(typer_context.command_path, debug=debug):
             values |= {name: tuple(values[name] or ()) for name in several}
             _check_paths(values.values())
-            with announced_interrupt(), bars() as progress:
+            with announced_interrupt(), terminal_bars() as progress:
                 result = verb(**values, **({"progress": progress} if shows_progress else {}))
             for warning in result.warnings:
                 typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
@@ -298,47 +297,6 @@ def announced_interrupt() -> Iterator[None]:
     finally:
         if answers:
             signal.signal(signal.SIGINT, plain)
-
-
-@contextmanager
-def bars() -> Iterator[Progress]:
-    """Progress bars on stderr, one per stage, started with the first tick."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress as Bars,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description:<28}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    # A bar for each stage, when it begins.
-    bars = Bars(*columns, console=Console(stderr=True))
-    tasks: dict[str, Any] = {}
-
-    def tick(stage: str, done: int, total: int) -> None:
-        if not tasks:
-            bars.start()  # not earlier: empty bars leave a blank line before an error
-        if stage not in tasks:
-            tasks[stage] = bars.add_task(one_line(stage, 80), total=total, speed="")
-        task = bars.tasks[tasks[stage]]
-        speed = "" if task.speed is None else f"{task.speed:.0f}/s"
-        bars.update(tasks[stage], completed=done, total=total, speed=speed)
-
-    try:
-        yield tick
-    finally:
-        if tasks:
-            bars.stop()
 
 
 def _version(show_version: bool) -> None:

@@ -1,16 +1,20 @@
-"""What all verbs share: the decorator of their functions, their progress, and common results.
+"""What all verbs share: the decorator of their functions, their progress bars, common results.
 
 Example:
     @verb
     def count(weights: options.Weights, *, progress: Progress = inform) -> Result[Count]: ...
 """
 
+import importlib
 import inspect
 import re
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
+from html import escape
 from os import PathLike, fspath
 from pathlib import Path
 from types import UnionType
@@ -30,8 +34,8 @@ from typing import (
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.results import CELL_BARS, Result
+from polyplink.core.errors import PolyplinkError, find_named, one_line, visible
+from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
@@ -44,6 +48,7 @@ UNMEASURED = (
     "no figure could be measured: the notes count the data, and `polyplink doctor` lists options "
     "that give more tracklets"
 )
+EVERY = 0.2  # seconds between two updates of the bars in a notebook
 
 
 def verb(function: Callable[P, R]) -> Callable[P, R]:
@@ -176,7 +181,86 @@ def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
 def inform(stage: str, done: int, total: int) -> None:
     """Progress of verbs called from Python: bars in a notebook, nothing elsewhere."""
     if "ipykernel" in sys.modules:
-        CELL_BARS(stage, done, total)
+        _CELL_BARS(stage, done, total)
+
+
+@contextmanager
+def terminal_bars() -> Iterator[Progress]:
+    """Progress bars on stderr, one per stage, started with the first tick."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress as Bars,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<28}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    # A bar for each stage, when it begins.
+    bars = Bars(*columns, console=Console(stderr=True))
+    tasks: dict[str, Any] = {}
+
+    def tick(stage: str, done: int, total: int) -> None:
+        if not tasks:
+            bars.start()  # not earlier: empty bars leave a blank line before an error
+        if stage not in tasks:
+            tasks[stage] = bars.add_task(one_line(stage, 80), total=total, speed="")
+        task = bars.tasks[tasks[stage]]
+        speed = "" if task.speed is None else f"{task.speed:.0f}/s"
+        bars.update(tasks[stage], completed=done, total=total, speed=speed)
+
+    try:
+        yield tick
+    finally:
+        if tasks:
+            bars.stop()
+
+
+class CellBars:
+    """Progress bars of a cell of a notebook, one per stage: one block of HTML, updated in place."""
+
+    def __init__(self) -> None:
+        self._cell = -1
+        self._stages: dict[str, tuple[int, int]] = {}
+        self._display: Any = None
+        self._last = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Update the bar of a stage; a new cell begins a new block."""
+        ipython: Any = importlib.import_module("IPython")
+        shell = ipython.get_ipython()
+        if shell is None:
+            return
+        if shell.execution_count != self._cell:
+            self._cell, self._stages, self._display = shell.execution_count, {}, None
+        waits = stage in self._stages and done < total and time.monotonic() - self._last < EVERY
+        self._stages[stage] = (done, total)
+        if waits:
+            return
+        self._last = time.monotonic()
+        bars = [_bar(name, *counts) for name, counts in self._stages.items()]
+        block = ipython.display.HTML("".join(bars))
+        if self._display is None:
+            self._display = ipython.display.display(block, display_id=True)
+        else:
+            self._display.update(block)
+
+
+def _bar(stage: str, done: int, total: int) -> str:
+    bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
+    return f"<div>{bar} {escape(visible(stage))} {done} of {total}</div>"
+
+
+_CELL_BARS = CellBars()
 
 
 def written_data(out: Path, data: "DataSet", warnings: Sequence[str]) -> "Result[DataSet]":

@@ -4,11 +4,9 @@ A result is a Python value, and how the command line and a notebook show it.
 """
 
 import base64
-import importlib
 import json
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from html import escape
@@ -27,7 +25,6 @@ StageProgress = Callable[[int, int], None]
 
 WIDEST = 2000  # characters of a line of a table in a file
 LONGEST_REPR = 400  # characters of a value in the repr of a result
-EVERY = 0.2  # seconds between two updates of the bars in a notebook
 
 Value = TypeVar("Value")
 
@@ -92,44 +89,6 @@ def _print_table(table: Any) -> None:
         column.overflow = "fold"  # a word wider than its column is wrapped, not cut
     wide = None if sys.stdout.isatty() else WIDEST  # a file or a pipe gets whole cells
     Plain(markup=False, width=wide).print(table)
-
-
-class CellBars:
-    """Progress bars of a cell of a notebook, one per stage: one block of HTML, updated in place."""
-
-    def __init__(self) -> None:
-        self._cell = -1
-        self._stages: dict[str, tuple[int, int]] = {}
-        self._display: Any = None
-        self._last = 0.0
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Update the bar of a stage; a new cell begins a new block."""
-        ipython: Any = importlib.import_module("IPython")
-        shell = ipython.get_ipython()
-        if shell is None:
-            return
-        if shell.execution_count != self._cell:
-            self._cell, self._stages, self._display = shell.execution_count, {}, None
-        waits = stage in self._stages and done < total and time.monotonic() - self._last < EVERY
-        self._stages[stage] = (done, total)
-        if waits:
-            return
-        self._last = time.monotonic()
-        bars = [_bar(name, *counts) for name, counts in self._stages.items()]
-        block = ipython.display.HTML("".join(bars))
-        if self._display is None:
-            self._display = ipython.display.display(block, display_id=True)
-        else:
-            self._display.update(block)
-
-
-CELL_BARS = CellBars()
-
-
-def _bar(stage: str, done: int, total: int) -> str:
-    bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
-    return f"<div>{bar} {escape(visible(stage))} {done} of {total}</div>"
 
 
 def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> str:
