@@ -94,14 +94,16 @@ class Ranged:
     """Base of a dataclass with ranges, which are checked on construction.
 
     Args:
-        prefix: What the user types before the name of a field, see `check_ranges`.
+        prefix: What the user types before the name of a field, see `check_ranges`; that of the base
+            by default.
     """
 
     _prefix: ClassVar[str] = ""
 
-    def __init_subclass__(cls, prefix: str = "") -> None:
+    def __init_subclass__(cls, prefix: str | None = None) -> None:
         super().__init_subclass__()
-        cls._prefix = prefix
+        if prefix is not None:
+            cls._prefix = prefix
 
     def __post_init__(self) -> None:
         check_ranges(self._prefix, self)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import ENCODERS
-from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Range, check_ranges
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Range, Ranged
 
 REFERENCE_MEAN = (0.45, 0.45, 0.45)
 REFERENCE_STD = (0.225, 0.225, 0.225)
@@ -22,8 +22,28 @@ LARGEST_SIZE = 4096  # pixels of the images that an encoder is fed
 Triple = tuple[float, float, float]
 
 
+class _PixelScale(Ranged, prefix="encoder"):
+    """Checks the ranges of the fields, and each channel's mean and standard deviation."""
+
+    mean: Triple | None
+    std: Triple | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        PolyplinkError.unless(
+            self.mean is None or all(map(math.isfinite, self.mean)),
+            f"encoder.mean is {self.mean}",
+            "give numbers",
+        )
+        PolyplinkError.unless(
+            self.std is None or all(0.0 < value < math.inf for value in self.std),
+            f"encoder.std is {self.std}",
+            "give values above 0",
+        )
+
+
 @dataclass(frozen=True)
-class _FramesConfig:
+class _FramesConfig(_PixelScale):
     """Common fields of the encoders that polyplink trains: a backbone that reads each frame.
 
     Attributes:
@@ -46,9 +66,6 @@ class _FramesConfig:
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
     tone: Annotated[float, NOT_NEGATIVE] = 0.0
     whiten: bool = False
-
-    def __post_init__(self) -> None:
-        _check(self)
 
 
 @dataclass(frozen=True)
@@ -143,7 +160,7 @@ class MveConfig(_TransformerConfig):
 
 
 @dataclass(frozen=True)
-class FoundationConfig:
+class FoundationConfig(_PixelScale):
     """A published pre-trained encoder (docs/how-to/encoders.md).
 
     None stands for the value of the preset, which is stored with the weights.
@@ -187,23 +204,6 @@ class FoundationConfig:
     tone: Annotated[float, NOT_NEGATIVE] = 0.0
     whiten: bool = False
     kind: Literal["foundation"] = "foundation"
-
-    def __post_init__(self) -> None:
-        _check(self)
-
-
-def _check(config: _FramesConfig | FoundationConfig) -> None:
-    """Check the ranges of the fields, and of each channel's mean and standard deviation."""
-    check_ranges("encoder", config)
-    mean, std = config.mean, config.std
-    PolyplinkError.unless(
-        mean is None or all(map(math.isfinite, mean)), f"encoder.mean is {mean}", "give numbers"
-    )
-    PolyplinkError.unless(
-        std is None or all(0.0 < value < math.inf for value in std),
-        f"encoder.std is {std}",
-        "give values above 0",
-    )
 
 
 AnyEncoderConfig = Annotated[Any, ENCODERS.of_kind("transformer")]
