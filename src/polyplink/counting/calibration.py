@@ -139,9 +139,10 @@ def fit_point(
             point, to_link = replace(point, alarms=None), labelled
         else:
             model, crossed = fit
-            kept = pl.Series(~(crossed < model.threshold))  # NaN, of an annotated one, is kept
+            # NaN, of an annotated tracklet, shows a polyp.
+            shows_polyp = pl.Series(~(crossed < model.threshold))
             point = replace(point, alarms=model)
-            to_link = replace(labelled, tracklets=table.filter(kept))
+            to_link = replace(labelled, tracklets=table.filter(shows_polyp))
     fitted = find_operating_point(
         by_procedure(to_link, embeddings),
         source,
@@ -170,6 +171,7 @@ def fit_probes(
         The new operating point, a sentence on the data of each fitted probe, and the reasons why a
         probe could not be fitted.
     """
+    # The mean vector of each polyp.
     of_polyps = (
         labelled.tracklets.select("procedure_id", "polyp_id").with_row_index("row").drop_nulls()
     )
@@ -178,6 +180,8 @@ def fit_probes(
     units = mean_units(
         vectors_of(labelled, embeddings)[of_polyps["row"].to_numpy()], of_polyps["group"].to_numpy()
     )
+
+    # Its size and histology, as far as they are known.
     try:
         adenomas, missing = data.adenoma_labels(), list[str]()
     except PolyplinkError as error:  # the adenoma map lacks a term of the data set
@@ -190,15 +194,17 @@ def fit_probes(
         .join(data.procedures.select("procedure_id", "dataset", patient=patient), on="procedure_id")
         .sort("group")
     )
+
+    # A probe of each.
     simulated = any(name.startswith(SIMULATED) for name in table["dataset"])
     probes = {"size": point.size, "adenoma": point.adenoma}
     fitted = []
     for column, name, fit in (("size_mm", "size", fit_size), ("adenoma", "adenoma", fit_adenoma)):
-        known_rows = table.drop_nulls(column)
-        if known_rows.is_empty():
+        labelled_rows = table.drop_nulls(column)
+        if labelled_rows.is_empty():
             continue
-        values, patients = known_rows[column].to_list(), known_rows["patient"].to_list()
-        probe = fit(units[known_rows["group"].to_numpy()], values, patients, simulated=simulated)
+        values, patients = labelled_rows[column].to_list(), labelled_rows["patient"].to_list()
+        probe = fit(units[labelled_rows["group"].to_numpy()], values, patients, simulated=simulated)
         if isinstance(probe, str):
             missing.append(probe)
             continue

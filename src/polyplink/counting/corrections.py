@@ -316,13 +316,13 @@ def of_views(
     """
     keys = {views_key(tracklets)}
     # Corrections of earlier versions have no key: they apply if all their tracklets exist.
-    named = {
+    reviewed = {
         name.partition("@")[0]  # without the part of a cut tracklet
         for answer in log
         if not answer.views
         for name in (*answer.tracklets, *answer.others, *answer.apart)
     }
-    if named <= set(tracklets["tracklet_id"]):
+    if reviewed <= set(tracklets["tracklet_id"]):
         keys.add("")
     return (
         [answer for answer in log if answer.views in keys],
@@ -345,7 +345,7 @@ def review_messages(
         A note that a review exists, and warnings about reviews that are not used; each may be
         missing.
     """
-    kept, outdated, absent = [], [], []
+    reviewed, outdated, absent = [], [], []
     for name in dict.fromkeys(correction.procedure for correction in log):
         if name not in procedures:
             absent.append(name)
@@ -355,16 +355,16 @@ def review_messages(
         current, lost = of_views(of_name, rows)
         decided = decide(current, rows["tracklet_id"].to_list())
         if decided.undo is not None:
-            kept.append(name)
+            reviewed.append(name)
         if lost and not decided.done:
             outdated.append(name)
-    note = Message("review_kept", named_procedures(kept) | {"command": command})
+    note = Message("review_kept", named_procedures(reviewed) | {"command": command})
     warnings = []
     if outdated:
         warnings.append(Message("outdated", named_procedures(outdated)))
     if absent:
         warnings.append(Message("review_absent", named_procedures(absent)))
-    return [note] if kept else [], warnings
+    return [note] if reviewed else [], warnings
 
 
 def applying(log: Sequence[Correction], decided: Decided) -> list[Correction]:

@@ -143,8 +143,8 @@ def _cross_chosen(
         errors: Counted minus true number of polyps of each, under all prices (s,).
     """
     under_others = []
-    for left_out, error in enumerate(errors):
-        others = [i for i in range(len(counts)) if i != left_out]
+    for place, error in enumerate(errors):
+        others = [i for i in range(len(counts)) if i != place]
         choice = choose(
             [counts[i] for i in others], purpose="count", errors=[errors[i] for i in others]
         )

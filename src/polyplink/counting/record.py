@@ -76,6 +76,7 @@ def record_count(
     """
     encoded, prepared, encoder = part.encoded, part.encoded.prepared, part.encoded.first
     assert encoder.record is not None
+    # Its models, and all warnings.
     file = weights_path(weights)
     used = used_models(file, encoder.name, encoder.record, encoded.folder)
     lost = lost_boxes(prepared)
@@ -86,6 +87,8 @@ def record_count(
         *map(Message.of, warnings),
         *part_messages,
     ]
+
+    # Its procedures, compared with the truth if that is known.
     against_truth = None
     if truth is not None:
         from polyplink.counting.labels import compare_with_truth  # noqa: PLC0415 - for this alone
@@ -94,6 +97,8 @@ def record_count(
     procedures = counted_procedures(part)
     if part.cover.has_intervals and not all(procedure.polyps for procedure in procedures):
         notes.append(Message("notes.zero"))
+
+    # The record.
     point = to_plain(part.point)
     if point["alarms"] is not None:
         del point["alarms"]["vector"]  # coefficients, as many as a vector has numbers
@@ -152,10 +157,13 @@ def count_messages(
         warnings.append(Message("unscreened", {"n": part.screened.unscreened}))
 
     # What was left out.
-    left_out = _left_out(lost, part.screened.alarms, prepared.settings)
+    omitted = _left_out(lost, part.screened.alarms, prepared.settings)
 
     # Procedures of one view, without a frame rate, and without a polyp.
-    n_views = {one.tracklets.procedure_id: len(one.identities.labels) for one in part.linked}
+    n_views = {
+        procedure.tracklets.procedure_id: len(procedure.identities.labels)
+        for procedure in part.linked
+    }
     single = [name for name, n in n_views.items() if n == 1]
     if single:
         warnings.append(Message("one_view", named_procedures(single)))
@@ -169,7 +177,7 @@ def count_messages(
         if {*empty} & {*without_rate}:
             reasons.append(Message("rate_assumed", {"rate": USUAL_FPS}))
         warnings.append(Message("counted_none", named_procedures(empty) | {"why": reasons}))
-    return warnings, [Message("notes.left_out", {"lines": left_out})] if left_out else []
+    return warnings, [Message("notes.left_out", {"lines": omitted})] if omitted else []
 
 
 def _left_out(
@@ -305,6 +313,7 @@ def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
 
 def _linked_procedure(counted: CountedProcedure, linked: Linked) -> CountedProcedure:
     """The record of a procedure with the polyps that its tracklets were linked to."""
+    # The tracklets of each polyp.
     rows = list(linked.tracklets.table.iter_rows(named=True))
     identities, labels = linked.identities, linked.identities.labels.tolist()
     views = [_tracklet(row, score) for row, score in zip(rows, identities.scores, strict=True)]
@@ -318,6 +327,8 @@ def _linked_procedure(counted: CountedProcedure, linked: Linked) -> CountedProce
             zip(identities.names, linked.readings, strict=True)
         )
     ]
+
+    # The links that could change the number.
     doubts = [
         DoubtfulLink(
             tuple(rows[i]["tracklet_id"] for i in doubt.members),

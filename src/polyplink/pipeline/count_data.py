@@ -257,7 +257,7 @@ def count_data(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )
     hand_off = _COMMAND_LINE(["polyplink", "hand-off", str(out)])
-    kept, outdated = (
+    review_notes, outdated = (
         review_messages(corrections, prepared.procedures, prepared.tracklets, hand_off)
         if corrections
         else ([], [])
@@ -271,7 +271,7 @@ def count_data(
         seconds=record.seconds,
         alarms=linked.screened.alarms,
         notes=notes,
-        messages=(*kept, *outdated, *count.messages),
+        messages=(*review_notes, *outdated, *count.messages),
         basis=count.basis,
         language=language,
     )
@@ -299,7 +299,7 @@ def count_data(
         *_lines_below(count, notes),
         f"report: {report}",
         f"to correct it: {correct}",
-        *map(str, kept),
+        *map(str, review_notes),
     ]
     return Result(counted, counted.summary, printed, [*map(str, outdated), *count.warnings])
 

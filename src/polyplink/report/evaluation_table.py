@@ -209,6 +209,7 @@ def _settings_note(first: EncoderFigures, settings: EvaluationSettings) -> str:
 
 def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ...]:
     """Notes under the table, one sentence each."""
+    # The numbers behind the figures of vectors.
     first = evaluation.encoders[evaluation.reference]
     lines = [f"Independent units: {many(evaluation.procedures, 'procedure')}."]
     if first.retrieval is not None:
@@ -219,6 +220,8 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
         )
     if first.pairs is not None:
         lines.append(f"{many(first.pairs[0], 'pair')} of one polyp and {first.pairs[1]} of two.")
+
+    # How tracklets were clustered, and what is true of them.
     if first.counting or first.tracking:
         lines.append(
             f"Clustered by visual similarity {settings.form}, "
@@ -240,6 +243,8 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
                 f"colonoscopy {clinic.apc:.2f}, over "
                 f"{many(clinic.with_histology, 'procedure')} of known histology."
             )
+
+    # How boxes were compared, and what was not counted.
     for name, counts in first.tracking.items():
         if rows := counts["procedures"]:
             general = sum(row["form"] == "general" for row in rows)

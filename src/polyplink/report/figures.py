@@ -84,6 +84,7 @@ def draw_curriculum(data: FigureData) -> Figure:
     NTSSL, arXiv 2605.12320, figure 2. Bags are drawn from the fragments of all procedures; polyps
     may be unknown, and no crops are needed.
     """
+    # Fragments of all procedures.
     first = data.encoded.first
     assert first.record is not None
     length = int(first.record.recipe.get("fragment_length", 8))
@@ -97,6 +98,8 @@ def draw_curriculum(data: FigureData) -> Figure:
     procedures, positions = table["procedure_id"].to_numpy(), table["position"].to_numpy()
     has_polyps = table["polyp_id"].null_count() == 0
     _, codes = np.unique(table["polyp_id"].fill_null("?").to_numpy(), return_inverse=True)
+
+    # Ranks and purity of the bags drawn from them, along the curriculum.
     ranks, pure = {}, {}
     for c in np.linspace(0, 1, STEPS).tolist():
         rng = np.random.default_rng(0)
@@ -107,6 +110,7 @@ def draw_curriculum(data: FigureData) -> Figure:
         if has_polyps:
             pure[c] = purity(bags, codes)
 
+    # Both, side by side.
     words = (
         f"{table.height} fragments of {many(length, 'crop')}, "
         f"{many(len(prepared.procedures), 'procedure')}"
@@ -196,8 +200,8 @@ def draw_targets(data: FigureData) -> Figure:
     ]
     polyp = part.polyp[np.concatenate(rows)]
     matrices = target_matrices(polyp, np.concatenate(times))
-    shown = f"{many(len(polyp), 'tracklet')} of {many(len(polyps), 'polyp')}"
-    title = f"Procedure {part.procedures[0]}: {shown}"
+    counts = f"{many(len(polyp), 'tracklet')} of {many(len(polyps), 'polyp')}"
+    title = f"Procedure {part.procedures[0]}: {counts}"
     highest = max(float(weights.max()) for weights in matrices.values())
     return _side_by_side(matrices, polyp, title, "weight in the target", (0.0, highest))
 
@@ -265,6 +269,8 @@ def draw_counting(data: FigureData) -> Figure:
         "the figure counting does not show learned links",
         "name another --clusterer too, or draw the figure clusterers",
     )
+
+    # The rates of every setting in every procedure.
     counts: dict[str, list[ProcedureCounts]] = {}
     tick = partial(data.progress, "search")
     for place in range(len(samples.procedures)):
@@ -281,6 +287,7 @@ def draw_counting(data: FigureData) -> Figure:
             "no procedure has two polyps, so that FPR is undefined", "name another --part"
         )
 
+    # Their means, with the settings that no other improves, and the one that the rule chooses.
     figure, (axis,) = new_figure(6.4, 4.0, subtitle=f"{name}; {data.subtitle}; grid: {data.grid}")
     for i, (clusterer, series) in enumerate(counts.items()):
         fr = np.mean([point.rates["fr"] for point in series], axis=0)  # s
@@ -292,6 +299,8 @@ def draw_counting(data: FigureData) -> Figure:
         if choice.rule == "nearest":
             at = choice.row
             axis.scatter(fpr[at], fr[at], s=30, marker=marker(i), color=colour(i))
+
+    # The rule's targets, and axes.
     axis.axvline(TARGET_FPR, color=GREY, lw=1, ls="--")
     axis.axhline(1.0, color=GREY, lw=0.8, ls=":")
     axis.set_yscale("log")

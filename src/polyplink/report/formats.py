@@ -65,8 +65,8 @@ def interval(figure: "Figure", digits: int = 3) -> str:
 def value_and_sd(figure: "Figure", digits: int = 3) -> str:
     """A figure with its standard deviation, if it has one, as in "0.532 ± 0.021"."""
     text = number(figure.value, digits)
-    known = figure.known and figure.sd is not None
-    return f"{text} ± {number(figure.sd, digits)}" if known else text
+    has_sd = figure.known and figure.sd is not None
+    return f"{text} ± {number(figure.sd, digits)}" if has_sd else text
 
 
 def figure_text(figure: "Figure", digits: int = 3) -> str:
@@ -99,13 +99,11 @@ def clock(seconds: float, *, hours_always: bool = False) -> str:
         >>> clock(62), clock(3662), clock(62, hours_always=True)
         ('1:02', '1:01:02', '0:01:02')
     """
-    minutes, seconds_left = divmod(math.floor(seconds + 0.5), 60)
-    hours, minutes_left = divmod(minutes, 60)
-    return (
-        f"{hours}:{minutes_left:02d}:{seconds_left:02d}"
-        if hours or hours_always
-        else f"{minutes}:{seconds_left:02d}"
-    )
+    minutes, second = divmod(math.floor(seconds + 0.5), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours or hours_always:
+        return f"{hours}:{minute:02d}:{second:02d}"
+    return f"{minutes}:{second:02d}"
 
 
 def code(text: str) -> Markup:

@@ -14,6 +14,7 @@ from jinja2 import Environment
 from numpy.typing import NDArray
 from PIL import Image
 
+from polyplink.associate.identities import Doubt
 from polyplink.core.artefacts import write_text
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.report.contents import Procedure, Report, Tracklet, Values
@@ -34,6 +35,15 @@ QUALITY = 82  # of the crops' JPEG
 Picture = NDArray[np.uint8] | None
 
 
+class Strip(NamedTuple):
+    """The views of a counted polyp."""
+
+    polyp: Polyp
+    views: list[Tracklet]
+    pictured: list[Tracklet]  # those whose crops are on the page
+    n_wrong: int
+
+
 class Section(NamedTuple):
     """The section of a procedure on the page."""
 
@@ -41,10 +51,18 @@ class Section(NamedTuple):
     procedure: Procedure
     matching: Matching
     timeline: Timeline
-    strips: list[tuple[Polyp, list[Tracklet], list[Tracklet], int]]  # polyp, all, shown, n wrong
+    strips: list[Strip]
     matrix: str | None  # SVG: similarities ordered by counted polyp, then time
     n_wrong: int
-    alarms: list[Tracklet]  # false alarms that are shown
+    alarms: list[Tracklet]  # false alarms whose crops are on the page
+
+
+class UncertainLink(NamedTuple):
+    """A link that is listed for review, with the tracklets of its two sides."""
+
+    section: Section
+    doubt: Doubt
+    sides: list[list[Tracklet]]
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -124,28 +142,30 @@ def _context(report: Report) -> dict[str, Any]:
     """The variables of the templates of the summary and the procedures."""
     t = Texts(report.language)
     sections = [_section(index, p, t) for index, p in enumerate(report.procedures)]
-    # The most doubtful links of all procedures, with the tracklets of their two sides.
-    doubts = [(s, link) for s in sections for link in s.procedure.uncertain]
-    doubts.sort(key=lambda entry: 1 - entry[1].doubt)
     links = [
-        (
-            s,
+        UncertainLink(
+            section,
             doubt,
-            [[s.procedure.tracklets[i] for i in side] for side in (doubt.members, doubt.others)],
+            [
+                [section.procedure.tracklets[i] for i in side]
+                for side in (doubt.members, doubt.others)
+            ],
         )
-        for s, doubt in doubts[:MOST_LINKS]
+        for section in sections
+        for doubt in section.procedure.uncertain
     ]
+    links.sort(key=lambda link: 1 - link.doubt.doubt)
     with_truth = [p for p in report.procedures if p.n_polyps is not None]
     return {
         "report": report,
         "t": t,
         "sections": sections,
-        "links": links,
+        "links": links[:MOST_LINKS],
         "counted": sum(p.n_counted for p in report.procedures),
         "known": len(with_truth),  # procedures with a known number of polyps
         "counted_where_known": sum(p.n_counted for p in with_truth),
         "n_true": sum(p.n_polyps or 0 for p in with_truth),
-        "uncertain": len(doubts),
+        "uncertain": len(links),
         "alarms": sum(len(p.alarms) for p in report.procedures),
         "failed": sum(p.converged is False for p in report.procedures),
         "intervals": any(p.interval is not None for p in report.procedures),
@@ -171,13 +191,16 @@ def _methods_drawn(comparison: "Comparison | None") -> str:
 
 def _section(index: int, procedure: Procedure, t: Texts) -> Section:
     """Match the polyps of a procedure, and draw its time line, views and similarities."""
+    # The views of each polyp.
     matching, members = match(procedure), procedure.tracklets
     polyps = list(matching.counted.values())
     strips = []
     for polyp in polyps:
         views = [tracklet for tracklet in members if tracklet.predicted == polyp.name]
         n_wrong = sum(map(matching.is_wrong, views))
-        strips.append((polyp, views, most_doubtful(views, matching), n_wrong))
+        strips.append(Strip(polyp, views, most_doubtful(views, matching), n_wrong))
+
+    # Similarities, ordered by counted polyp, then time.
     matrix = None
     if procedure.similarity is not None and members:
         place = {polyp.name: index for index, polyp in enumerate(polyps)}

@@ -218,10 +218,10 @@ def difference_tables(
     for *group, _, figure in (key.split("/") for key in first_keys if "/" in key):
         figures.add("/".join([*group, figure]))
     for name, clusterer_gaps in by_method.items():
-        shown = selected(clusterer_gaps, figures)
-        if any(gap.known for gaps in shown.values() for gap in gaps.values()):
+        of_figures = selected(clusterer_gaps, figures)
+        if any(gap.known for gaps in of_figures.values() for gap in gaps.values()):
             parts.append(f"clusterers on the vectors of {name}, minus {first_clusterer}:")
-            parts.append(difference_table(shown))
+            parts.append(difference_table(of_figures))
     return parts
 
 
