@@ -80,18 +80,6 @@ def test_false_alarms_are_left_out_and_shown_separately(
     assert summary["polyps"] == before["polyps"]
 
 
-def test_annotated_boxes_are_never_false_alarms(
-    sample_run: SampleRun, calibrated: Path, tmp_path: Path
-) -> None:
-    result = polyplink(
-        "count", calibrated, sample_run.data, "-o", tmp_path, "--device", "cpu", "--json"
-    )
-    assert json.loads(result.stdout)["false_alarms"] == 0
-    views = pl.read_csv(tmp_path / "views.csv")
-    assert views["polyp"].null_count() == 0
-    assert views["shows_polyp"].null_count() == views.height == 30
-
-
 def test_calibration_procedures_are_recorded_and_unlabelled_data_are_refused(
     sample_run: SampleRun, detected: Path, calibrated: Path, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from polyplink.cli.run import run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.counting.interval import Coverage
-from polyplink.counting.link import link_all, link_messages, link_part, linked_boxes
+from polyplink.counting.link import LinkedPart, link_messages, link_part, linked_boxes
 from polyplink.counting.record import count_messages, counted_procedures, record_count
 from polyplink.counting.result import Count
 from polyplink.data.tables import DataSet, read_data, write_data
@@ -39,6 +39,13 @@ from tests.report.sample import print_table, report
 @pytest.fixture
 def count_folder(run_folder: Path) -> Path:
     return run_folder / "count"
+
+
+@pytest.fixture(scope="module")
+def part(sample_run: SampleRun) -> LinkedPart:
+    """All procedures, linked as for a count."""
+    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
+    return link_part(encoded, purpose="count", drop_alarms=True)
 
 
 def test_a_count_of_an_earlier_version_is_read(count_folder: Path, tmp_path: Path) -> None:
@@ -86,66 +93,51 @@ def test_every_tracklet_is_in_one_group_and_tables_agree(count_folder: Path) -> 
     assert "001-005" in text
 
 
-def test_a_part_without_tracklets_has_a_count_of_0(sample_run: SampleRun, tmp_path: Path) -> None:
-    data = read_data(sample_run.data)
-    boxes = data.detections.filter(pl.col("procedure_id") != "001-005")
-    write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
-    result = count(
-        sample_run.weights, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu"
-    )
-    assert result.value.summary["procedures"][0]["polyps"] == 0
-    assert "001-005" in result.value.report.read_text()
-    drawn = result.value.all_boxes  # boxes without a polyp are drawn too
-    assert (drawn.height, drawn["polyp"].null_count()) == (boxes.height, boxes.height)
-
-
-def test_a_count_from_a_single_view_has_a_warning(sample_run: SampleRun, tmp_path: Path) -> None:
-    data, name = read_data(sample_run.data), pl.col("procedure_id")
-    first = int(data.detections.filter(name == "001-005")["frame"].to_numpy().min())
-    first_view = (name != "001-005") | (pl.col("frame") < first + 32)
-    boxes = data.detections.filter(first_view)
-    write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, data.splits))
-    result = count(
-        sample_run.weights, tmp_path / "d", out=tmp_path / "c", part="eval", device="cpu"
-    )
-    ((polyps, questions),) = [
-        (procedure["polyps"], procedure["to_look_at"])
-        for procedure in result.value.summary["procedures"]
-        if procedure["procedure_id"] == "001-005"
-    ]
-    assert (polyps, questions) == (1, [])
-    warning = "Counted from a single view in 1 procedure (001-005)"
-    assert sum(warning in line for line in result.warnings) == 1
-    assert warning in result.value.report.read_text()
-
-
-def test_the_folder_of_another_command_and_a_broken_history_are_refused(
+def test_counts_without_a_view_and_from_a_single_view(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    with pytest.raises(PolyplinkError, match="holds a run of `train`"):
-        count(sample_run.run, sample_run.data, out=sample_run.run, device="cpu")
+    data, name = read_data(sample_run.data), pl.col("procedure_id")
+    first = int(data.detections.filter(name == "001-004")["frame"].to_numpy().min())
+    first_view = (name != "001-004") | (pl.col("frame") < first + 32)
+    boxes = data.detections.filter(first_view & (name != "001-005"))
+    parts = {"mine": ["001-004", "001-005"]}
+    write_data(tmp_path / "d", DataSet.of(boxes, data.procedures, data.polyps, parts))
+    result = count(
+        sample_run.weights, tmp_path / "d", out=tmp_path / "c", part="mine", device="cpu"
+    )
+    counted = {
+        procedure["procedure_id"]: (procedure["polyps"], procedure["to_look_at"])
+        for procedure in result.value.summary["procedures"]
+    }
+    assert counted == {"001-004": (1, []), "001-005": (0, [])}
+    report_text = result.value.report.read_text()
+    assert "001-005" in report_text
+    warning = "Counted from a single view in 1 procedure (001-004)"
+    assert sum(warning in line for line in result.warnings) == 1
+    assert warning in report_text
+    drawn = result.value.all_boxes  # boxes without a polyp are drawn too
+    assert (drawn.height, drawn["polyp"].null_count()) == (boxes.height, boxes.height - 32)
+
+
+def test_histories_without_a_curriculum_are_shown_and_broken_ones_refused(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
     shutil.copytree(sample_run.run, tmp_path / "run")
-    (tmp_path / "run" / "history.csv").write_text("a,b\n1,2\n")
+    history = tmp_path / "run" / "history.csv"
+    history.write_text("a,b\n1,2\n")
     with pytest.raises(PolyplinkError, match="is not the history of a training run"):
         count(tmp_path / "run", sample_run.data, out=tmp_path / "c", part="eval", device="cpu")
-
-
-def test_the_report_shows_a_history_without_a_curriculum(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
-    shutil.copytree(sample_run.run, tmp_path / "run")
-    (tmp_path / "run" / "history.csv").write_text("epoch,loss,loss_labels\n0,2.5,1\n1,2,1\n")
+    history.write_text("epoch,loss,loss_labels\n0,2.5,1\n1,2,1\n")
     result = count(tmp_path / "run", sample_run.data, out=tmp_path / "c", part="eval", device="cpu")
     assert result.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
     record = read_record(tmp_path / "run" / "weights.safetensors")
     assert result.value.page.best_epoch == int(record.origin["epoch"])
 
 
-def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: SampleRun) -> None:
-    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
-    assert encoded.first.record is not None
-    point = from_record(encoded.first.record.operating)
-    linked = link_all(encoded.prepared, encoded.embeddings[encoded.first.name], point)
+def test_the_close_decisions_are_in_the_report_and_in_the_record(
+    sample_run: SampleRun, part: LinkedPart
+) -> None:
+    encoded, point, linked = part.encoded, part.point, list(part.linked)
     doubts = [replace(doubt, close=i < 2) for i, doubt in enumerate(linked[0].identities.doubts)]
     assert len(doubts) > 2
     linked[0] = replace(linked[0], identities=replace(linked[0].identities, doubts=doubts))
@@ -166,41 +158,31 @@ def test_the_report_has_every_procedure_and_its_uncertain_decisions(sample_run: 
     )
     assert first.uncertain == tuple(doubts[:2])
     assert all(0 <= doubt.doubt <= 1 for doubt in first.uncertain)
+    counted, *_ = counted_procedures(replace(part, linked=linked))
+    names = linked[0].tracklets.table["tracklet_id"]
+    assert [(link.members, link.joined) for link in counted.to_look_at] == [
+        (tuple(names[row] for row in doubt.members), doubt.joined) for doubt in doubts[:2]
+    ]
     data = replace(encoded.prepared.data, polyps=encoded.prepared.data.polyps.clear())
     unlabelled = replace(encoded, prepared=replace(encoded.prepared, data=data))
     page = build_report("T", sample_run.run, unlabelled, point, linked, seconds={})
     assert {procedure.n_polyps for procedure in page.procedures} == {None}
     unconverged = replace(linked[0], identities=replace(linked[0].identities, converged=False))
-    point = untuned("no labels")
-    assert list(map(str, link_messages(point, [unconverged, *linked[1:]]))) == [
-        "How likely two views show one polyp is not known (not tuned: no labels).",
-        "Grouping the views into polyps did not settle for 001-001. "
-        "Look at these counts before using them.",
+    messages = link_messages(untuned("no labels"), [unconverged, *linked[1:]])
+    assert messages == [
+        Message("no_probabilities", {"why": "not tuned: no labels"}),
+        Message("not_converged", {"names": "001-001"}),
     ]
 
 
-def test_exactly_the_close_decisions_are_in_the_record(sample_run: SampleRun) -> None:
-    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
-    part = link_part(encoded, purpose="count", drop_alarms=True)
-    linked = part.linked[0]
-    doubts = [replace(doubt, close=i < 2) for i, doubt in enumerate(linked.identities.doubts)]
-    assert len(doubts) > 2
-    identities = replace(linked.identities, doubts=doubts)
-    counted = counted_procedures(replace(part, linked=[replace(linked, identities=identities)]))[0]
-    names = linked.tracklets.table["tracklet_id"]
-    assert [(link.members, link.joined) for link in counted.to_look_at] == [
-        (tuple(names[row] for row in doubt.members), doubt.joined) for doubt in doubts[:2]
-    ]
-
-
-def test_the_record_of_a_count_with_intervals(sample_run: SampleRun, tmp_path: Path) -> None:
-    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
-    part = link_part(encoded, purpose="count", drop_alarms=True)
+def test_the_record_of_a_count_with_intervals(
+    sample_run: SampleRun, part: LinkedPart, tmp_path: Path
+) -> None:
     linked = [
         replace(one, identities=replace(one.identities, interval=(2, 3))) for one in part.linked
     ]
     part = replace(part, cover=replace(part.cover, gap=""), linked=linked)
-    boxes = linked_boxes(encoded.prepared, linked)
+    boxes = linked_boxes(part.encoded.prepared, linked)
     data = read_data(sample_run.data)
     first = pl.col("procedure_id") == "001-001"
     truth = DataSet.of(
@@ -230,51 +212,38 @@ def test_the_record_of_a_count_with_intervals(sample_run: SampleRun, tmp_path: P
 
 
 def test_a_count_of_recordings_by_an_encoder_of_simulations_has_a_warning(
-    sample_run: SampleRun,
+    part: LinkedPart,
 ) -> None:
-    encoder = load_named(sample_run.run, "cpu")
+    encoder, prepared = part.encoded.first, part.encoded.prepared
     assert encoder.record is not None
     seen = replace(encoder.record.seen, trained=[("simulated smoke 0", "001-001", "001-001")])
     encoder = replace(encoder, record=replace(encoder.record, seen=seen))
-    part = link_part(encode([encoder], sample_run.data), purpose="count", drop_alarms=True)
-    prepared = part.encoded.prepared
     rows = prepared.data.procedures
     for procedures in (rows, rows.with_columns(dataset=pl.lit("simulated smoke 1"))):
         data = replace(prepared.data, procedures=procedures)
-        encoded = replace(part.encoded, prepared=replace(prepared, data=data))
+        encoded = replace(
+            part.encoded,
+            encoders={encoder.name: encoder},
+            prepared=replace(prepared, data=data),
+        )
         warnings, _ = count_messages(replace(part, encoded=encoded), lost_boxes(prepared))
         kinds = [message.kind for message in warnings]
         assert ("encoder_simulated" in kinds) == (procedures is rows)
 
 
-def test_a_count_of_0_states_what_was_left_out_of_these_procedures_alone(
-    sample_run: SampleRun,
-) -> None:
-    encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
-    part = link_part(encoded, purpose="count", drop_alarms=True)
-    prepared = encoded.prepared
+def test_a_count_of_0_states_what_was_left_out_of_these_procedures_alone(part: LinkedPart) -> None:
+    prepared = part.encoded.prepared
     name = prepared.procedures[0]
     without = replace(prepared, tracklets=prepared.tracklets.filter(pl.col("procedure_id") != name))
-    part = replace(part, encoded=replace(encoded, prepared=without), linked=part.linked[1:])
-    warnings, _ = count_messages(part, lost_boxes(without))
+    encoded = replace(part.encoded, prepared=without)
+    warnings, _ = count_messages(
+        replace(part, encoded=encoded, linked=part.linked[1:]), lost_boxes(without)
+    )
     boxes = prepared.detections.filter(procedure_id=name).height
     assert any(f"({name}): {boxes} of {boxes} boxes in views" in str(one) for one in warnings)
 
 
-def test_a_second_count_gives_equal_results_and_prints_only_json(
-    count_folder: Path, sample_run: SampleRun, tmp_path: Path
-) -> None:
-    command = ("count", sample_run.weights, sample_run.data, "-o", tmp_path, "--device", "cpu")
-    result = polyplink(*command, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert "not tuned" not in result.stderr
-    second, first = json.loads(result.stdout), json.loads((count_folder / "count.json").read_text())
-    for name in ("data", "weights_file"):  # paths are relative to the folder
-        assert (tmp_path / second.pop(name)).resolve() == (count_folder / first.pop(name)).resolve()
-    assert second == first
-
-
-def test_the_report_is_written_in_the_chosen_language(
+def test_a_second_count_in_another_language_gives_equal_results(
     sample_run: SampleRun, count_folder: Path, tmp_path: Path
 ) -> None:
     command = ("count", sample_run.weights, sample_run.data, "-o", tmp_path, "--device", "cpu")
@@ -289,8 +258,13 @@ def test_the_report_is_written_in_the_chosen_language(
         assert catalogue("it")[kind] in page
     # What is printed and what programs read stay the same.
     assert "trained or validated on 4 of these procedures" in result.stderr
+    assert "not tuned" not in result.stderr
     assert "001-005" in result.stdout
     assert f"report: {tmp_path / 'report.html'}" in result.stdout
+    second, first = (json.loads((f / "count.json").read_text()) for f in (tmp_path, count_folder))
+    for name in ("data", "weights_file"):  # paths are relative to the folder
+        assert (tmp_path / second.pop(name)).resolve() == (count_folder / first.pop(name)).resolve()
+    assert second == first
     for name in ("counts.csv", "views.csv"):
         assert (tmp_path / name).read_text() == (count_folder / name).read_text()
 

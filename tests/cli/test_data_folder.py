@@ -109,10 +109,6 @@ def test_the_doctor_s_options_make_single_frames_usable(tmp_path: Path) -> None:
     assert (
         encoder.mean == read_record(weights_path(Path("imagenet"))).encoder.mean != REFERENCE_MEAN
     )
-    other_backbone = (*train, "--set", "encoder.frame_encoder=timm:test_vit")
-    assert_refused(
-        polyplink(*other_backbone), "build theirs with --set encoder.frame_encoder=timm:test_res"
-    )
 
 
 def test_prepare_reports_or_refuses_frames_that_do_not_decode(tmp_path: Path) -> None:

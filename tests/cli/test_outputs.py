@@ -65,26 +65,7 @@ def _write_boxes(sample_run: SampleRun, folder: Path, names: tuple[str, ...]) ->
         (folder / name / "procedures.csv").write_text(size)
 
 
-def test_answers_of_a_review_outlive_a_moved_folder_and_replace(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
-    _write_boxes(sample_run, tmp_path, ("001-004", "001-005"))
-    weights = ("--weights", sample_run.weights, "--device", "cpu")
-    options = ("--boxes", "csv", *weights, "--min-seconds", "60", "--out")
-    out, moved = tmp_path / "out", tmp_path / "moved"
-    assert polyplink("run", tmp_path / "001-004", *options, out).exit_code == 0
-    append_correction(out / "count", Correction("001-004", "done"))
-    answers = (out / "count" / LOG).read_bytes()
-    out.rename(moved)
-    again = polyplink("run", tmp_path / "001-004", *options, moved)
-    assert "reviewed here" in again.output
-    assert (moved / "count" / LOG).read_bytes() == answers
-    replaced = polyplink("run", tmp_path / "001-005", *options, moved, "--replace")
-    assert "this count does not contain it" in " ".join(replaced.output.split())
-    assert (moved / "count" / LOG).read_bytes() == answers
-
-
-def test_a_second_recording_replaces_the_first_only_with_replace(
+def test_a_second_recording_replaces_the_first_only_with_replace_and_keeps_answers(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -92,20 +73,25 @@ def test_a_second_recording_replaces_the_first_only_with_replace(
     long_tracks = ("--min-seconds", "60")
     options = ("--boxes", "csv", "--weights", sample_run.weights, "--device", "cpu", *long_tracks)
     assert polyplink("run", "001-004", *options).exit_code == 0
-    assert polyplink("run", "001-004", *options).exit_code == 0  # repeated
-    folder = tmp_path / "run" / "001-004"
-    assert (folder / "count" / "report.html").is_file()
-    command = ("run", "001-005", *options, "--out", folder)
+    out, moved = tmp_path / "run" / "001-004", tmp_path / "moved"
+    assert (out / "count" / "report.html").is_file()
+    append_correction(out / "count", Correction("001-004", "done"))
+    answers = (out / "count" / LOG).read_bytes()
+    out.rename(moved)
+    again = polyplink("run", "001-004", *options, "--out", moved)
+    assert "reviewed here" in again.output
+    assert (moved / "count" / LOG).read_bytes() == answers
+    command = ("run", "001-005", *options, "--out", moved)
     assert_refused(polyplink(*command), "holds the count of")
-    assert [path.stem for path in (folder / "data").glob("*.parquet")]
+    assert [path.stem for path in (moved / "data").glob("*.parquet")]
     replaced = polyplink(*command, "--replace")
     assert replaced.exit_code == 0, replaced.output
-    assert read_data(folder / "data").procedures["procedure_id"].to_list() == ["001-005"]
-    data = folder / "data"
+    assert "this count does not contain it" in " ".join(replaced.output.split())
+    assert (moved / "count" / LOG).read_bytes() == answers
+    data = moved / "data"
+    assert read_data(data).procedures["procedure_id"].to_list() == ["001-005"]
     count_command = ("count", sample_run.weights, data, "--min-seconds", "60", "--device", "cpu")
-    assert_refused(
-        polyplink(*count_command, "--out", "001-004/../run/001-004"), "holds a run of `run`"
-    )
+    assert_refused(polyplink(*count_command, "--out", "001-004/../moved"), "holds a run of `run`")
     assert polyplink(*count_command).exit_code == 0
     assert_refused(
         polyplink(*count_command[:2], sample_run.data, "--out", "count/data"), "with --replace"

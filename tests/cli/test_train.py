@@ -48,11 +48,7 @@ def test_weights_record_the_crops_of_their_evaluation(tmp_path: Path) -> None:
     assert set((data / "prepared").iterdir()) == cut  # the operating point is of the latter
 
 
-def test_a_finished_run_is_not_overwritten_and_resumes_to_the_same_weights(
-    sample_run: SampleRun,
-) -> None:
-    with pytest.raises(PolyplinkError, match="holds a training run already; continue it with"):
-        train(recipe(), sample_run.data, out=sample_run.run, device="cpu")
+def test_a_finished_run_resumes_to_the_same_weights(sample_run: SampleRun) -> None:
     before = (sample_run.run / "weights.safetensors").read_bytes()
     result = train(recipe(), sample_run.data, out=sample_run.run, device="cpu", resume=True).value
     assert result.epochs == 2

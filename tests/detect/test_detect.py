@@ -138,21 +138,6 @@ def test_an_interrupted_run_continues_where_it_stopped(
     assert not (tmp_path / "data" / "pieces").exists()
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (np.zeros((1, 4)), r"array of shape \(1, 4\) .*; return \(k, 5\)"),
-        (np.array([[0, 0, 5, 5, 7.0]]), "a score from 0 to 1"),
-    ],
-)
-def test_invalid_outputs_of_a_detector_are_refused(
-    tmp_path: Path, answer: np.ndarray, message: str
-) -> None:
-    write_frames(tmp_path / "p1")
-    with pytest.raises(PolyplinkError, match=message):
-        detect(find_recordings(tmp_path / "p1"), lambda image: answer, tmp_path / "d", SETTINGS)
-
-
 def test_recordings_of_a_folder_are_in_natural_order_and_without_hidden_files(
     tmp_path: Path,
 ) -> None:
@@ -162,17 +147,6 @@ def test_recordings_of_a_folder_are_in_natural_order_and_without_hidden_files(
     assert [recording.name for recording in find_recordings(tmp_path)] == ["p2", "p10"]
     (tmp_path / "p2.mp4").rename(tmp_path / "p10.mkv")
     with pytest.raises(PolyplinkError, match="are both procedure 'p10'; rename one"):
-        find_recordings(tmp_path)
-
-
-def test_paths_without_a_recording_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match="holds no video and no image"):
-        find_recordings(tmp_path)
-    with pytest.raises(PolyplinkError, match="no recording"):
-        find_recordings(tmp_path / "none.mp4")
-    (tmp_path / "monday").mkdir()
-    write_video(tmp_path / "monday" / "p1.mp4", 3)
-    with pytest.raises(PolyplinkError, match=r"no image itself; .* such as .*/monday$"):
         find_recordings(tmp_path)
 
 
