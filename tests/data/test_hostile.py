@@ -64,7 +64,6 @@ REPLACEMENTS = [
     ("coco", ".json", '"name":"', '"name":"\\u001b', "is not a valid name"),
     ("coco", ".json", '"file_name":"', '"file_name":"\\u0000/../../x', "outside of the folder"),
     ("mot", "seqinfo.ini", "imWidth=64", "imWidth=inf", "imwidth"),
-    ("mot", "seqinfo.ini", "imWidth=64", "imWidth=1e30", "imwidth"),
     ("mot", "seqinfo.ini", "imWidth=64", f"imWidth={HUGE_NUMBER}", "imwidth"),
     ("mot", "seqinfo.ini", "imDir=img1", "imDir=/etc", "imDir is '/etc'"),
     ("mot", "seqinfo.ini", "imDir=img1", "imDir=a\0b", "imDir is"),
@@ -74,7 +73,6 @@ REPLACEMENTS = [
     ("mot", "det.txt", ",1,", ",1e30,", ""),
     ("mot", "det.txt", ",1,", ",inf,", ""),
     ("yolo", "data.yaml", "width: 64", f"width: {HUGE_NUMBER}", "width is"),
-    ("yolo", "data.yaml", "width: 64", f"width: {TWENTY_DIGITS}", "width is"),
     ("yolo", "data.yaml", "path", "\xff", "is not UTF-8"),
     ("cvat", ".xml", 'encoding="utf-8"', 'encoding="utf-7"', "is not valid XML"),
     ("cvat", ".xml", 'encoding="utf-8"', 'encoding="big5"', "is not valid XML"),
@@ -109,7 +107,7 @@ def test_a_hostile_value_is_refused_or_left_out(
     assert message in import_messages(name, tmp_path)
 
 
-@pytest.mark.parametrize("number", ["9" * 19, TWENTY_DIGITS, "1" + "0" * 150, HUGE_NUMBER])
+@pytest.mark.parametrize("number", [TWENTY_DIGITS, HUGE_NUMBER])
 @pytest.mark.parametrize("name", ["ldpolyp", "sun", "polypsset", "cvat", "real-colon"])
 def test_long_numbers_in_names_of_archive_members_are_refused_or_left_out(
     name: str, number: str, tmp_path: Path

@@ -82,12 +82,6 @@ def test_an_export_is_imported(tmp_path: Path) -> None:
     assert by_clear == ["true", "true", "true", "clip_3"]
 
 
-def test_frames_can_count_from_one(tmp_path: Path) -> None:
-    write_video(tmp_path / "clip.mp4", 9)
-    boxes = import_cvat(write(tmp_path, track(box(1))), first_frame=1).data.detections
-    assert boxes.select("frame", "image").rows() == [(0, "clip.mp4#0")]
-
-
 def test_an_exported_archive_with_images_is_imported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "task.zip", "w") as archive:
         archive.writestr("annotations.xml", document(track(box(1, inner=named("p")))))
@@ -172,15 +166,6 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(PolyplinkError, match=r"has no \*\.xml and no \*\.zip"):
         import_cvat(tmp_path / "empty")
-
-
-def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "c.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("annotations.xml", document(track(box(0))))
-    path.write_bytes(path.read_bytes().replace(b"occluded", b"excluded", 1))
-    with pytest.raises(PolyplinkError, match=r"c\.zip, member annotations\.xml, is damaged"):
-        import_cvat(path)
 
 
 def test_entity_bombs_and_external_entities_are_refused(tmp_path: Path) -> None:

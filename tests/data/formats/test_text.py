@@ -229,14 +229,6 @@ def test_images_and_frames_of_videos_are_named(tmp_path: Path) -> None:
     assert bare.data.detections["image"].null_count() == 3
 
 
-def test_frame_numbers_from_one_are_suggested(tmp_path: Path) -> None:
-    (tmp_path / "boxes.csv").write_text(f"{HEADER}v,1,1,2,3,4,,,\nv,2,1,2,3,4,,,\n")
-    imported = import_csv(tmp_path, size=(64, 48))
-    assert "labels seem to count frames from 1, the lowest number is 1" in imported.lines[1]
-    again = import_csv(tmp_path, size=(64, 48), first_frame=1)
-    assert again.data.detections["frame"].to_list() == [0, 1]
-
-
 def test_invalid_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match=r"has no detections\.csv; check the path"):
         import_csv(tmp_path)

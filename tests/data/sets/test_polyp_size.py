@@ -5,7 +5,6 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.video import open_video, split_frame_name
 from polyplink.data.sets.polyp_size import import_polyp_size, read_side_boxes, write_polyp_size
 from tests.data.public_sets import assert_same, picture, small_polyp_size
 from tests.data.sample_sets import data_set, procedure_row
@@ -35,16 +34,6 @@ def test_table_and_boxes_are_written_without_videos(tmp_path: Path) -> None:
     without_image = data_set([], [], [procedure_row("01", 1)])
     with pytest.raises(PolyplinkError, match="01, frame 0: no image; give every frame"):
         write_polyp_size(without_image, tmp_path, frames=lambda *_: None)
-
-
-def test_the_image_of_a_box_is_a_frame_of_its_video(root: Path) -> None:
-    imported = import_polyp_size(root, boxes=root / "boxes.csv")
-    assert imported.lines == []
-    images = imported.data.detections["image"].to_list()
-    assert images == ["Video01.mp4#0", "Video01.mp4#2", "Video07.mp4#3"]
-    video, frame = split_frame_name(images[1]) or ("", -1)
-    with open_video(root / video) as opened:
-        assert opened.frame(frame) is not None
 
 
 def test_without_boxes_each_frame_is_one_box(root: Path) -> None:

@@ -242,19 +242,6 @@ def test_folders_with_names_of_files_and_damaged_archives_are_refused(tmp_path: 
         list(annotation_texts(packed))
 
 
-def test_released_tables_are_read() -> None:
-    with as_file(files("polyplink.data") / "released" / "real_colon") as folder:
-        videos, lesions = read_tables(folder)
-    assert (videos.height, lesions.height) == (60, 132)
-    # Sites have one misspelling and two spellings of one segment: eight segments remain.
-    assert set(lesions["location"]) == {
-        "ascending", "cecum", "descending", "hepatic_flexure", "rectum", "sigma",
-        "splenic_flexure", "transverse",
-    }  # fmt: skip
-    assert (lesions["location"] == "cecum").sum() == 6
-    assert lesions["size_mm"].max() == 17
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
