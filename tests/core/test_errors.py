@@ -7,7 +7,7 @@ from typing import Annotated
 
 import pytest
 
-from polyplink.core.errors import ImportOptionError, PolyplinkError, find_named, first_line
+from polyplink.core.errors import ImportOptionError, PolyplinkError, first_line
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Range, Ranged
 
 
@@ -32,15 +32,6 @@ def test_errors_can_be_pickled() -> None:
 def test_first_line_drops_later_lines() -> None:
     assert first_line(ValueError("bad\n\nYou might want to try ...")) == "bad"
     assert first_line(ValueError()) == "ValueError"
-
-
-def test_find_named_suggests_the_nearest_name() -> None:
-    known = {"tiny": 1, "smoke": 2}
-    assert find_named("preset", "tiny", known) == 1
-    with pytest.raises(PolyplinkError, match=r"no preset 'tinny'; did you mean tiny\?"):
-        find_named("preset", "tinny", known)
-    with pytest.raises(PolyplinkError, match="no preset 'xyz'; choose one of: tiny, smoke"):
-        find_named("preset", "xyz", known)
 
 
 @dataclass(frozen=True)

@@ -346,7 +346,6 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
         ("--clusterer {}:Nothing", "extra_parts.py has no clusterer 'Nothing'"),
         ("--clusterer {}:dataclass", "extra_parts.py:dataclass has no cluster and no grid"),
         ("--metric {}:Mutual", "extra_parts.py:Mutual has no value"),
-        ("--metric made-up", "no metric 'made-up'"),
         ("--metric {}", "extra_parts.py:NAME of a metric in it"),
         ("--tracker {}:NearestTracker", "NearestTracker: a tracker is not taken from a file here"),
     ],
@@ -366,23 +365,12 @@ def test_a_file_without_the_part_is_refused(
             "TrackletBags",
             "bags, not a recipe; use it with `polyplink train RECIPE DATA --",
         ),
-        ("plugins", "Mutual", "clusterer, not a recipe; use it with `polyplink evaluate WEIGHTS"),
-        (
-            "plugins",
-            "V_MEASURE",
-            "metric, not a recipe; use it with `polyplink evaluate WEIGHTS DATA",
-        ),
         ("plugins", "find_bright", "has no recipe 'find_bright'"),
         ("plugins", "NearestTracker", "has no recipe 'NearestTracker'"),
         (
             "add-a-loss",
             "MarginLoss",
             "loss, not a recipe; use it with `polyplink train RECIPE DATA",
-        ),
-        (
-            "add-an-encoder",
-            "MaxConfig",
-            "encoder, not a recipe; use it with `polyplink train RECIPE",
         ),
     ],
 )
@@ -480,16 +468,3 @@ def test_a_fault_of_a_file_is_for_its_user_to_correct(
     assert fault.exit_code == 3
     at_fault = at_fault.format(parts_file)
     assert f"this is a fault of {at_fault}: correct it, the trace is in" in fault.stderr
-
-
-@pytest.mark.slow
-def test_a_plugin_clusterer_is_evaluated(
-    installed_parts: Path, sample_run: SampleRun, tmp_path: Path
-) -> None:
-    options = ("--no-baselines", "--task", "counting", "--grid", "demo", "--choose-on", "train")
-    out = ("--out", tmp_path / "out")
-    result = polyplink(
-        "evaluate", sample_run.run, sample_run.data, *options, *out, "--clusterer", "mutual"
-    )
-    assert result.exit_code == 0, result.stderr
-    assert "Counting, mutual" in (tmp_path / "out" / "figures.csv").read_text()

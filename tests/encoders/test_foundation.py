@@ -44,7 +44,6 @@ def test_explicit_values_override_the_preset() -> None:
 @pytest.mark.parametrize(
     ("model", "values", "message"),
     [
-        ("endofn", {}, "no foundation encoder 'endofn'; did you mean endofm"),
         ("dinov2-s", {"size": 232}, "patches of 14 pixels, and 232 is not a multiple.*size=238"),
         ("surgenet", {"size": 232}, "patches of 32 pixels.*encoder.size=224"),
         ("surgenet", {"pooling": "cls"}, "surgenet has no pooling 'cls'; .* mean"),

@@ -27,7 +27,6 @@ from polyplink.encoders.weights import (
     stored_path,
     weights_id,
     weights_path,
-    write_tensors,
 )
 from polyplink.tracklets.settings import PrepareSettings
 from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, random_encoder
@@ -91,18 +90,6 @@ def test_missing_published_weights_name_their_download(store: Path) -> None:
     for missing in (Path("nothing"), Path("some/where")):
         with pytest.raises(PolyplinkError, match=f"no weights at {missing}"):
             weights_path(missing)
-
-
-def test_a_full_disk_leaves_no_partial_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def raise_no_space(self: Path, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", raise_no_space)
-    with pytest.raises(OSError, match="No space left"):
-        write_tensors(tmp_path / "w.safetensors", {"a": torch.zeros(2)}, {})
-    assert not list(tmp_path.iterdir())
 
 
 def test_saved_weights_load_with_their_record(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Prepared data: crops and tables, resumption, broken frames, and damaged files."""
 
-import errno
 import json
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from polyplink.tracklets.crops import BrokenFrame, cut, enlarge
 from polyplink.tracklets.prepare import Prepared, crops_path, prepare, prepared_folder
 from polyplink.tracklets.sampling import cut_tracklets, kept_tracklets
 from polyplink.tracklets.settings import PrepareSettings
-from tests.data.videos import number_of, write_video
 from tests.samples import write_procedures
 from tests.tracklets.sample import HEIGHT, WIDTH, write_sample
 
@@ -164,17 +162,6 @@ def test_an_interrupted_run_continues_at_the_first_unfinished_procedure(
     assert progress_calls == [(18 + k, 27) for k in range(1, 10)]
 
 
-def test_a_full_disk_is_one_line_and_leaves_no_partial_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_sample(tmp_path)
-    fail_at(monkeypatch, "p0/8.jpg", OSError(errno.ENOSPC, "No space left on device"))
-    with pytest.raises(PolyplinkError, match="is full; free disk space and run it again"):
-        prepare(tmp_path, SETTINGS)
-    folder = prepare(tmp_path, SETTINGS, with_crops=False).folder
-    assert list((folder / "crops").iterdir()) == []
-
-
 def test_an_undecodable_frame_divides_its_tracklet(tmp_path: Path) -> None:
     write_sample(tmp_path)
     settings = PrepareSettings(size=8, min_length=10)
@@ -193,19 +180,6 @@ def test_an_undecodable_frame_divides_its_tracklet(tmp_path: Path) -> None:
     reopened = prepare(tmp_path, settings)
     assert_frame_equal(reopened.tracklets, prepared.tracklets)
     assert prepared.crops("p0")[[0, 1, 2, 4]].any(axis=(1, 2, 3)).all()
-
-
-def test_crops_are_cut_from_a_video_without_extracting_frames(tmp_path: Path) -> None:
-    data = write_sample(tmp_path, images=False)
-    (tmp_path / "images").mkdir()
-    write_video(tmp_path / "images" / "a.mp4", 40)
-    with_images = data.detections.with_columns(image=pl.format("a.mp4#{}", "frame"))
-    write_data(tmp_path, DataSet.of(with_images, data.procedures, data.polyps))
-    full_frames = PrepareSettings(size=WIDTH, crop_factor=None)
-    prepared = prepare(tmp_path, full_frames)
-    numbers = [number_of(np.asarray(crop)) for crop in prepared.crops("p1")]
-    assert numbers == list(range(0, 34, 4))
-    assert sorted(path.name for path in (tmp_path / "images").iterdir()) == ["a.mp4"]
 
 
 @pytest.fixture(scope="module")
@@ -238,13 +212,6 @@ def test_tracklets_have_their_bridged_share(tmp_path: Path) -> None:
     write_data(tmp_path, DataSet.of(boxes, data.procedures, data.polyps))
     tracklets = prepare(tmp_path, SETTINGS, with_crops=False).tracklets
     assert tracklets.select("n", "bridged").rows() == [(34, 0.0), (31, 1 - 31 / 34), (34, 0.0)]
-
-
-def test_unknown_parts_and_procedures_are_refused(folder: Path, prepared: Prepared) -> None:
-    with pytest.raises(PolyplinkError, match=r"no part 'test' .*; choose one of: all, eval, train"):
-        prepare(folder, SETTINGS, procedures="test")
-    with pytest.raises(PolyplinkError, match="no procedure 'p9'; choose among: p0, p1, none"):
-        prepared.select(["p9"])
 
 
 def test_missing_and_damaged_crops_name_the_command_to_run(tmp_path: Path) -> None:
@@ -333,22 +300,6 @@ def test_crops_of_any_procedure_name_stay_inside_the_folder(tmp_path: Path) -> N
     for name in ("../../a", "a/b", "..", "001-002", "a b"):
         assert crops_path(tmp_path, name, "0").resolve().parent == (tmp_path / "crops").resolve()
     assert crops_path(tmp_path, "001-002", "0").name == "001-002-0.npy"
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"stride": 0}, "stride is 0; give 1 or more"),
-        ({"min_length": 0}, "min_length is 0; give 1 or more"),
-        ({"max_gap": 0}, "max_gap is 0; give 1 or more"),
-        ({"min_iou": 2.0}, "min_iou is 2.0; give one from 0 to 1"),
-        ({"crop_factor": 0.0}, "crop_factor is 0.0; give one above 0"),
-        ({"crop_factor": np.nan}, "crop_factor is nan; give one above 0"),
-    ],
-)
-def test_settings_out_of_range_are_refused(setting: dict[str, float], message: str) -> None:
-    with pytest.raises(PolyplinkError, match=message):
-        PrepareSettings(**setting)  # type: ignore[arg-type]
 
 
 STRIDE = 4

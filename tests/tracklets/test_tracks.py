@@ -3,10 +3,8 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, settings, strategies as st
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.settings import TrackSettings
 from polyplink.tracklets.tracks import Tracker
 
@@ -127,8 +125,3 @@ def test_the_tracker_equals_a_naive_one_in_one_call_and_by_frame(
         )
         tracks_by_frame += new_tracks.tolist()
     assert tracks_by_frame == expected
-
-
-def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(PolyplinkError, match=r"high is 1\.2; give one from 0 to 1"):
-        TrackSettings(high=1.2)

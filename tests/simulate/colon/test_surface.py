@@ -149,15 +149,6 @@ def test_compiled_plain_and_naive_surfaces_are_equal(
         )
 
 
-def test_a_distance_does_not_depend_on_its_batch() -> None:
-    """Bit for bit, in the grid of a frame and as a single ray."""
-    at = points(1500)
-    together = batch().distance(at, FRAME)
-    indices = torch.from_numpy(np.sort(np.random.default_rng(0).choice(3000, 700, replace=False)))
-    single = batch().distance(at.flatten(1)[:, indices, None], indices[:, None] // 1500)
-    assert torch.equal(single[:, 0], together.flatten()[indices])
-
-
 def test_touch_gives_slope_colours_and_material_coordinates() -> None:
     at = points()
     sample = batch().sample(at, FRAME)

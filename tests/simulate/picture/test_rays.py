@@ -99,18 +99,6 @@ def test_the_march_hits_polyps_smaller_than_a_cell() -> None:
     assert (~result & ~dilated(~expected)).sum() == 0
 
 
-@pytest.mark.parametrize("size", [(40, 32), (40, 31), (39, 32)])
-def test_depths_do_not_depend_on_the_batch_or_the_tiles(size: tuple[int, int]) -> None:
-    windows = full_frame(size)
-    depths = march_windows(SURFACE, cameras(), windows)
-    for most in (1280, 500):
-        assert torch.equal(march_windows(SURFACE, cameras(), windows, most), depths)
-    for frame in (0, 1):
-        one_camera = Cameras(*(part[frame : frame + 1] for part in vars(cameras()).values()))
-        depths_alone = march_windows(SURFACE, one_camera, windows.some(np.array([frame])))
-        assert torch.equal(depths_alone[0], depths[frame])
-
-
 class CountGpuWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operations that would wait for a GPU."""
 
