@@ -184,7 +184,8 @@ class Tensor:
 
 def nothing(image): ...
 def corners(image): return [[1, 2, 30, 40]]
-def logits(image): return [[1, 2, 30, 40, 7.5]]
+def logits(image): return [[1, 2, 30, 40, 0.75], [3, 4, 30, 40, 7.5]]
+def infinite(image): return [[1, float("nan"), 30, 40, 0.5]]
 def ragged(image): return [[1, 2, 30, 40, 0.9], [1]]
 def tensor(image): return Tensor()
 def broken(image): return image.boxes
@@ -201,7 +202,8 @@ def no_argument(): return []
         (":Model", "my_detectors.py:Model is a class; name a function of an image"),
         (":nothing", "the detector returned an array of shape () that holds no valid boxes; "),
         (":corners", "an array of shape (1, 4) that holds no valid boxes; return (k, 5): x, y"),
-        (":logits", "an array of shape (1, 5) that holds no valid boxes"),
+        (":logits", "the detector returned the box 3, 4, 30, 40 with the score 7.5; return (k, 5)"),
+        (":infinite", "the detector returned the box 1, nan, 30, 40 with the score 0.5; return"),
         (":ragged", "the detector returned list, which is not an array (setting an array"),
         (":tensor", "Tensor, which is not an array (Can't call numpy() on Tensor that requires"),
     ],

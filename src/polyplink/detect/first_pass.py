@@ -399,12 +399,17 @@ def checked(output: npt.ArrayLike, size: tuple[int, ...]) -> Floats:
         returned = f"the detector returned {type(output).__name__}, which is not an array"
         raise PolyplinkError(f"{returned} ({first_line(error)})", expected) from error
     boxes = boxes if boxes.size else np.empty((0, 5))
-    sound = boxes.ndim == 2 and boxes.shape[1] == 5 and bool(np.isfinite(boxes).all())
     PolyplinkError.unless(
-        sound and bool(((boxes[:, 4] >= 0) & (boxes[:, 4] <= 1)).all()),
+        boxes.ndim == 2 and boxes.shape[1] == 5,
         f"the detector returned an array of shape {boxes.shape} that holds no valid boxes",
         expected,
     )
+    sound = np.isfinite(boxes).all(1) & (boxes[:, 4] >= 0) & (boxes[:, 4] <= 1)  # k
+    if not sound.all():
+        *box, score = (f"{value:g}" for value in boxes[int(sound.argmin())])
+        raise PolyplinkError(
+            f"the detector returned the box {', '.join(box)} with the score {score}", expected
+        )
     low = boxes[:, :2].clip(0, size)
     high = (boxes[:, :2] + boxes[:, 2:4]).clip(0, size)
     cut_out = np.concatenate([low, high - low, boxes[:, 4:]], 1)
