@@ -1,10 +1,13 @@
 """The polyps of one procedure: confidence, questions, constraints."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import (
+    NEGLIGIBLE,
     Constraints,
     OperatingPoint,
     identify,
@@ -150,9 +153,28 @@ def test_an_open_interval_has_a_question_with_the_change_of_its_answer() -> None
             constraints = Constraints(cannot=pairs) if doubt.joined else Constraints(must=pairs)
             count = len(identify(views, np.linspace(0, 1, n), point, constraints).names)
             assert doubt.change == count - len(result.names)
-            assert doubt.close or doubt.change == 0
+            assert doubt.close or doubt.change == 0 or doubt.doubt < NEGLIGIBLE
             changing += doubt.change != 0
     assert changing
+
+
+def test_a_decision_that_is_wrong_with_a_negligible_probability_is_no_open_question() -> None:
+    # Four polyps; of their pairs, one is likely enough to be one polyp.
+    links = LinkModel(0.0, dict.fromkeys(term_names(), 0.0), 9, 4)
+    P = np.full((4, 4), NEGLIGIBLE / 2)
+    P[0, 1] = P[1, 0] = 2 * NEGLIGIBLE
+    np.fill_diagonal(P, 1.0)
+    views = Views(np.eye(4), np.arange(4.0), np.arange(4.0) + 0.5)
+    point = OperatingPoint(LearnedLinks(0.1), links, "made up", spread=1.0, margin=1, lone=1)
+    with patch.object(LinkModel, "probability", lambda *_: P):
+        result = identify(views, np.linspace(0, 1, 4), point)
+        decided = identify(views, np.linspace(0, 1, 4), point, Constraints(cannot=((0, 1),)))
+    assert result.interval == (3, 5)
+    assert [doubt.change for doubt in result.doubts] == [-1] * 6
+    assert [doubt.pair for doubt in result.doubts if doubt.close] == [(0, 1)]
+    # With this answer no question is open, although the count may be another one.
+    assert (decided.interval, len(decided.doubts)) == ((3, 5), 5)
+    assert not any(doubt.close for doubt in decided.doubts)
 
 
 @pytest.mark.parametrize("seed", range(3))

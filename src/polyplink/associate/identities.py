@@ -39,6 +39,7 @@ Flags = npt.NDArray[np.bool_]
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
 MOST_DOUBTS = 12  # decisions listed for review, per procedure
+NEGLIGIBLE = 0.01  # probability of an error below which a decision is no open question
 ASKED = 2.0  # factor of the price within which decisions are close, if there is no interval
 # Probabilities that represent a clustering without links, and a price that reproduces it.
 TOGETHER, APART, KEPT_PRICE = 0.95, 0.05, 0.5
@@ -189,9 +190,10 @@ class Doubt:
         pair: A row of each side to show to the reviewer: the least probable pair if the sides were
             joined, the most probable one if not.
         close: Whether a reviewer should check it: the decision changes while the price of a polyp
-            varies within the interval of the count, or the opposite decision changes the count and
-            the interval has more than one number. With `OperatingPoint.ask_below`: whether its
-            confidence is below that.
+            varies within the interval of the count; or the interval has more than one number, the
+            opposite decision changes the count, and the decision is wrong with a probability of at
+            least `NEGLIGIBLE`. With `OperatingPoint.ask_below`: whether its confidence is below
+            that.
         change: Change of the count under the opposite decision, in polyps; 0 if the interval is a
             single number; None if it was not computed.
     """
@@ -319,10 +321,13 @@ def _questions(
         return [replace(doubt, change=None) for doubt in doubts]
     if interval[0] == interval[1]:
         return doubts
-    # The first is reviewed in any case, because the count is not certain.
+    # The first is reviewed even if it leaves the count as it is, because this is not certain.
     changed = [replace(doubt, change=change(doubt)) for doubt in doubts]
     return [
-        replace(doubt, close=doubt.close or doubt.change != 0 or not i)
+        replace(
+            doubt,
+            close=doubt.close or (doubt.doubt >= NEGLIGIBLE and (doubt.change != 0 or not i)),
+        )
         for i, doubt in enumerate(changed)
     ]
 
