@@ -230,6 +230,7 @@ def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
 ) -> None:
     entries = next(installed_parts.glob("*.dist-info/entry_points.txt"))
     added = "[polyplink.verbs]\nmine longest = my_parts:longest\ntrain = my_parts:longest\n"
+    added += "index longest = my_parts:longest\n"
     entries.write_text(entries.read_text().replace("[polyplink.verbs]\n", added))
     assert {"longest", "mine longest"} < {*sections()["Research"]}
     assert [*sections()["Train"]] == [*SECTIONS["Train"]]
@@ -239,11 +240,12 @@ def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
         "train",
         "not used: a built-in verb has the name 'train'; rename it",
     )
-    for words in (["longest"], ["mine", "longest"]):
+    for words in (["longest"], ["mine", "longest"], ["index", "longest"]):
         result = polyplink(*words, sample_run.data, "--most", "2", "--json")
         lengths = read_data(sample_run.data).procedures.sort("n_frames", descending=True)
         assert json.loads(result.stdout) == lengths["procedure_id"].head(2).to_list()
     assert "Mine: longest." in polyplink("mine", "--help").stdout
+    assert "ones: build, add, longest." in " ".join(polyplink("index", "--help").stdout.split())
 
 
 def test_a_verb_that_cannot_be_imported_does_not_affect_the_others(installed_parts: Path) -> None:
