@@ -167,6 +167,7 @@ MISTAKES = {
     "weights add broken.pth": "neither safetensors nor",
     "weights add gone": "no file gone",
     "weights add broken.pth --stage 1": "--stage is for --timm",
+    "weights add broken.pth --ring 0.4": "--ring is for --stage",
     "weights adapt gone DATA --as x": "no weights at gone",
     "weights adapt RUN DATA --as x --whiten --in-motion 3 --tone 1": "--in-motion goes with",
     "weights show endofm": "not on this machine",

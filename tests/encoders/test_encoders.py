@@ -1,6 +1,8 @@
 """Encoders of every kind: configurations, packing, sizes of the papers, backbones and pixels."""
 
+import math
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from polyplink.encoders.build import (
     build_frame_encoder,
     build_projector,
     check_input,
+    ring_shares,
 )
 from polyplink.encoders.config import (
     AnyEncoderConfig,
@@ -76,6 +79,9 @@ def test_a_record_without_a_kind_is_a_transformer() -> None:
         (lambda: SfeConfig(projector_out=0), "encoder.projector_out is 0"),
         (lambda: SfeConfig(stages=(2, 2)), r"encoder.stages is \[2, 2\]; give numbers from 0"),
         (lambda: SfeConfig(stages=(-1,)), r"encoder.stages is \[-1\]"),
+        (lambda: SfeConfig(stages=(1,), rings=(0.7, 0.4)), r"encoder.rings is \[0.7, 0.4\]"),
+        (lambda: SfeConfig(stages=(1,), rings=(1.5,)), r"encoder.rings is \[1.5\]"),
+        (lambda: SfeConfig(rings=(0.4,)), "encoder.stages is empty"),
         (lambda: MveConfig(width=100), "not a multiple of encoder.heads"),
         (lambda: MveConfig(frame_hidden=0), "encoder.frame_hidden is 0"),
         (lambda: FoundationConfig(size=0), "encoder.size is 0"),
@@ -263,6 +269,29 @@ def test_stages_are_means_of_the_feature_maps_of_the_full_network() -> None:
     assert width == sum(mean.shape[1] for mean in means)
     with pytest.raises(PolyplinkError, match="does not have every stage of 9"):
         build_frame_encoder("timm:mobilenetv2_035", stages=(9,))
+
+
+def test_rings_have_the_means_of_their_pixels_and_are_the_same_for_turned_crops() -> None:
+    torch.manual_seed(0)
+    rings = (0.4, 0.75)
+    model, width = build_frame_encoder("timm:mobilenetv2_035", stages=(2,), rings=rings)
+    stage: Any = model
+    frames = torch.rand(2, 3, 64, 64)
+    (feature_map,) = stage.eval().network(frames)  # 2 c 8 8
+    expected = []
+    for low, high in pairwise((0.0, *rings, 2.0)):
+        pixels = [
+            feature_map[:, :, i, j]
+            for i, j in product(range(8), repeat=2)
+            if low <= math.hypot((i + 0.5) / 4 - 1, (j + 0.5) / 4 - 1) < high
+        ]
+        expected.append(torch.nn.functional.normalize(torch.stack(pixels).mean(0), dim=1))
+    torch.testing.assert_close(stage(frames), torch.cat(expected, 1))
+    assert width == 3 * feature_map.shape[1]
+    shares = ring_shares(14, 14, rings)
+    torch.testing.assert_close(shares.rot90(1, (1, 2)), shares)
+    torch.testing.assert_close(shares.sum((1, 2)), torch.ones(3))
+    torch.testing.assert_close(ring_shares(3, 5, ()), torch.full((1, 3, 5), 1 / 15))
 
 
 @torch.no_grad()

@@ -31,6 +31,14 @@ def add_weights(
             "repeated.",
         ),
     ] = (),
+    rings: Annotated[
+        Sequence[float],
+        Option(
+            "--ring",
+            help="With --stage: radius of a circle about the crop's centre, in halves of its side, "
+            "with separate means inside and outside; may be repeated.",
+        ),
+    ] = (),
     name: Annotated[str | None, Option("--as", help="Name for the weights.")] = None,
     preset: Annotated[
         Literal["own", "reference"], Option(help="As pre-trained, or as NTSSL's program.")
@@ -63,6 +71,7 @@ def add_weights(
     """
     file = Path(file)
     PolyplinkError.unless(timm is not None or not stages, "--stage is for --timm", "leave it out")
+    PolyplinkError.unless(bool(stages) or not rings, "--ring is for --stage", "leave it out")
     if file.is_dir():
         return _add_saved(file, name or file.resolve().name)
     PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path")
@@ -91,7 +100,8 @@ def add_weights(
     if timm is None:
         fitted = fit_published(file, state, config)
     else:
-        fitted = fit_timm(file, state, timm.removeprefix("timm:"), config, stages=tuple(stages))
+        backbone = timm.removeprefix("timm:")
+        fitted = fit_timm(file, state, backbone, config, stages=tuple(stages), rings=tuple(rings))
     published, tensors, encoder, prepare, renamed = fitted
     if not unverified:
         check_published(file, digest, published.sha256)

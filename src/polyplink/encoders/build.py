@@ -50,20 +50,23 @@ class StageMeans(nn.Module):
 
     Earlier stages keep texture and colour, which distinguish polyps, whereas the last stage of an
     ImageNet network distinguishes objects. Layers after the last requested stage are dropped.
+    Concentric rings about the centre of the crop have means of their own: what is on the polyp and
+    what surrounds it stay apart, however the camera is turned.
 
     Args:
         network: From `timm.create_model(..., features_only=True)`.
+        rings: See `SfeConfig.rings`.
     """
 
-    def __init__(self, network: Any) -> None:
+    def __init__(self, network: Any, rings: Sequence[float] = ()) -> None:
         super().__init__()
+        self.rings = tuple(rings)
         last = network.feature_info.module_name()[-1].split(".")
         if last[0] == "blocks" and hasattr(network, "blocks"):  # timm would compute all blocks
             network.blocks = network.blocks[: int(last[1]) + 1]
-        channels_last = getattr(network, "output_fmt", "NCHW") == "NHWC"
-        self.pixel_axes = (1, 2) if channels_last else (2, 3)
+        self.channels_last = getattr(network, "output_fmt", "NCHW") == "NHWC"
         self.network: nn.Module = network
-        self.num_features = sum(network.feature_info.channels())
+        self.num_features = (len(self.rings) + 1) * sum(network.feature_info.channels())
         self.pretrained_cfg = getattr(network, "pretrained_cfg", {})
 
     def set_grad_checkpointing(self, on: bool) -> None:
@@ -74,12 +77,45 @@ class StageMeans(nn.Module):
     def forward(self, frames: torch.Tensor) -> torch.Tensor:
         """Frames (n, 3, h, w) to vectors (n, num_features)."""
         maps = self.network(frames)  # n channels h w for each stage; n h w channels for Swin
-        means = [normalize(stage.mean(dim=self.pixel_axes), dim=1) for stage in maps]
+        means = []
+        for stage in maps:
+            pixels = stage if self.channels_last else stage.movedim(1, 3)  # n h w channels
+            shares = ring_shares(pixels.shape[1], pixels.shape[2], self.rings).to(stage)  # k h w
+            of_rings = torch.einsum("nhwc,khw->nkc", pixels, shares)
+            means.append(normalize(of_rings, dim=2).flatten(1))  # n k*channels
         return torch.cat(means, dim=1)
 
 
+def ring_shares(height: int, width: int, rings: Sequence[float]) -> torch.Tensor:
+    """The weight of every pixel in the mean over each ring.
+
+    Args:
+        height: Height of the map, pixels.
+        width: Width of the map, pixels.
+        rings: Radii of k - 1 concentric circles, see `SfeConfig.rings`.
+
+    Returns:
+        (k, height, width); each sums to 1, or to 0 if no pixel's centre lies in the ring.
+
+    Example:
+        >>> ring_shares(2, 4, [0.6])[0]  # the inner ring, an ellipse in a wide map
+        tensor([[0.0000, 0.5000, 0.5000, 0.0000],
+                [0.0000, 0.0000, 0.0000, 0.0000]])
+    """
+    y = (torch.arange(height) + 0.5) / height * 2 - 1  # h, -1 to 1
+    x = (torch.arange(width) + 0.5) / width * 2 - 1  # w
+    radius = (y[:, None] ** 2 + x**2).sqrt()  # h w
+    number = sum((radius >= ring).long() for ring in rings) + torch.zeros_like(radius).long()
+    inside = torch.stack([number == k for k in range(len(rings) + 1)]).float()  # k h w
+    shares: torch.Tensor = inside / inside.sum(dim=(1, 2), keepdim=True).clamp(min=1)
+    return shares
+
+
 def build_frame_encoder(
-    name: str, weights: Path | None = None, stages: Sequence[int] = ()
+    name: str,
+    weights: Path | None = None,
+    stages: Sequence[int] = (),
+    rings: Sequence[float] = (),
 ) -> tuple[nn.Module, int]:
     """Build a backbone that maps frames (n, 3, h, w) to vectors (n, width).
 
@@ -88,6 +124,7 @@ def build_frame_encoder(
         weights: Weights that `polyplink weights add` wrote, or a safetensors file with timm's
             names; None for random values. Nothing is downloaded.
         stages: See `SfeConfig.stages`.
+        rings: See `SfeConfig.rings`.
 
     Returns:
         The module without its classifier, and its output width.
@@ -109,7 +146,7 @@ def build_frame_encoder(
         if stages:
             options = {"features_only": True, "out_indices": tuple(stages)}
         model: nn.Module = timm().create_model(model_name, pretrained=False, **options)
-        model = StageMeans(model) if stages else model
+        model = StageMeans(model, rings) if stages else model
     except (IndexError, AssertionError):
         raise PolyplinkError(
             f"timm:{model_name} does not have every stage of {', '.join(map(str, stages))}",
@@ -183,7 +220,7 @@ class SfeEncoder(FrameWise):
         super().__init__()
         self.config = config
         self.backbone, features = build_frame_encoder(
-            config.frame_encoder, config.frame_weights, config.stages
+            config.frame_encoder, config.frame_weights, config.stages, config.rings
         )
         self.head: nn.Module = nn.Identity()
         self.width = features

@@ -6,6 +6,7 @@ A record without `kind` dates from when there was only the transformer.
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -123,11 +124,14 @@ class SfeConfig(_FramesConfig):
         projector_hidden: Hidden width of the head.
         stages: Numbers, from 0, of the backbone's stages with mean feature maps that make up a
             frame's features (`build.StageMeans`); empty for the backbone's own output.
+        rings: Radii, in halves of the crop's side, of circles about the crop's centre; the rings
+            between them have separate means. Empty for the mean over the whole map.
         kind: Discriminates the classes of encoders.
     """
 
     vector: Literal["features", "projected"] = "features"
     stages: tuple[int, ...] = ()
+    rings: tuple[float, ...] = ()
     projector_hidden: Annotated[int, AT_LEAST_ONE] = 2048
     kind: Literal["sfe"] = "sfe"
 
@@ -137,6 +141,16 @@ class SfeConfig(_FramesConfig):
             len(set(self.stages)) == len(self.stages) and min(self.stages, default=0) >= 0,
             f"encoder.stages is {list(self.stages)}",
             "give numbers from 0, each once",
+        )
+        PolyplinkError.unless(
+            all(low < high for low, high in pairwise((0.0, *self.rings, math.sqrt(2)))),
+            f"encoder.rings is {list(self.rings)}",
+            "give radii above 0 and below 1.41 (the corners), in increasing order",
+        )
+        PolyplinkError.unless(
+            not self.rings or bool(self.stages),
+            "encoder.rings divides the feature maps of stages, and encoder.stages is empty",
+            "give encoder.stages too, or leave encoder.rings out",
         )
 
 

@@ -211,6 +211,7 @@ def fit_timm(
     config: FoundationConfig | None = None,
     *,
     stages: tuple[int, ...] = (),
+    rings: tuple[float, ...] = (),
 ) -> FittedWeights:
     """Fit published tensors to a backbone of timm: a tracklet's vector is the mean of its frames'.
 
@@ -221,6 +222,7 @@ def fit_timm(
         config: Only `preset` and `size` are used; with a None size and the preset "own", image
             size, mean and standard deviation are those of timm.
         stages: See `SfeConfig.stages`.
+        rings: See `SfeConfig.rings`.
 
     Raises:
         PolyplinkError: If timm has no such model, the tensors do not fit it, or it does not take
@@ -235,7 +237,8 @@ def fit_timm(
     PolyplinkError.unless(
         config.pooling is None, "a backbone of timm has one pooling", "leave --pooling out"
     )
-    model, _ = build_frame_encoder(FAMILY + name, stages=stages)
+    encoder = SfeConfig(FAMILY + name, stages=stages, rings=rings)
+    model, _ = build_frame_encoder(FAMILY + name, stages=stages, rings=rings)
     stated = getattr(model, "pretrained_cfg", {})
     expected_state = model.state_dict()
     tensors = backbone_state(model, state)
@@ -252,7 +255,6 @@ def fit_timm(
         raise PolyplinkError(
             f"{name} takes no images of {size} pixels ({first_line(error)})", "leave --size out"
         ) from None
-    encoder = SfeConfig(FAMILY + name, stages=stages)
     if as_pretrained:
         encoder = replace(encoder, mean=tuple(stated["mean"]), std=tuple(stated["std"]))
     published = Published(

@@ -120,6 +120,7 @@ _CONTRASTIVE_PAIRS: Sources = {
         "backbone features as in NTSSL's comparison; predecessor: projected",
     ),
     "encoder.stages": ("program", "none: the backbone's own output"),
+    "encoder.rings": ("program", "none"),
     "encoder.layers": ("program", "3"),
     "encoder.heads": ("program", "8"),
     "encoder.dropout": ("program", "0.1"),
