@@ -52,7 +52,6 @@ from polyplink.data.vocabulary import find_maps
 from polyplink.detect.first_pass import detect
 from polyplink.detect.onnx import OnnxDetector, read_record
 from polyplink.detect.recordings import find_recordings
-from polyplink.encoders.build import load_encoder
 from polyplink.encoders.embed import colour_histogram
 from polyplink.encoders.encode import (
     Embeddings,
@@ -62,7 +61,7 @@ from polyplink.encoders.encode import (
     write_embeddings,
 )
 from polyplink.encoders.encoder import Encoder
-from polyplink.encoders.load import histogram
+from polyplink.encoders.load import histogram, load_encoder
 from polyplink.encoders.published import read_published
 from polyplink.encoders.weights import Seen, WeightsRecord, save_weights
 from polyplink.evaluate.probe_tasks import read_split

@@ -17,7 +17,8 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
 from polyplink.encoders.adapt import WhitenedEncoder
-from polyplink.encoders.build import build_encoder, load_encoder
+from polyplink.encoders.build import build_encoder
+from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights, stored_path
 from polyplink.stills.annotated_stills import read_stills
 from polyplink.stills.detected import _stills_of_parts

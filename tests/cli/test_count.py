@@ -23,10 +23,9 @@ from polyplink.counting.link import LinkedPart, link_messages, link_part, linked
 from polyplink.counting.record import count_messages, counted_procedures, record_count
 from polyplink.counting.result import Count
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.encoders.build import load_encoder
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import encode
-from polyplink.encoders.load import load_named
+from polyplink.encoders.load import load_encoder, load_named
 from polyplink.encoders.weights import read_record, save_weights
 from polyplink.pipeline.count_data import _count_table
 from polyplink.report.contents import build_report

@@ -17,7 +17,7 @@ from polyplink.data.origin import read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect import first_pass
 from polyplink.detect.folder import open_detector
-from polyplink.encoders.build import load_encoder
+from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import save_weights
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun

@@ -15,7 +15,7 @@ from polyplink.cli.verb import UNMEASURED
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
-from polyplink.encoders.build import load_encoder
+from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import read_record, save_weights
 from polyplink.evaluate.probe_tasks import check_labels
 from polyplink.report.printed_tables import comparison_table

@@ -12,9 +12,9 @@ import pytest
 from polyplink import train
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_data
-from polyplink.encoders.build import load_encoder
 from polyplink.encoders.config import SfeConfig
 from polyplink.encoders.device import pick_device
+from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import read_record
 from polyplink.recipes.by_name import override
 from polyplink.tracklets.prepare import prepared_folder

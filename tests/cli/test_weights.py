@@ -16,9 +16,10 @@ from polyplink import add_weights, embed_data, list_weights, show_weights
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.adapt import unwrapped
-from polyplink.encoders.build import build_frame_encoder, load_encoder
+from polyplink.encoders.build import build_frame_encoder
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.encoders.config import FoundationConfig
+from polyplink.encoders.load import load_encoder
 from polyplink.encoders.published import check_published
 from polyplink.encoders.weights import read_record, weights_path
 from polyplink.models.shipped import ENCODER

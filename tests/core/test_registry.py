@@ -26,7 +26,7 @@ from polyplink.core.registry import Registry
 from polyplink.data.origin import read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, record_path
-from polyplink.encoders.build import load_encoder
+from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights
 from polyplink.evaluate.metric import Metric
 from polyplink.learn.noise_aware import NoiseAwareLoss

@@ -23,9 +23,9 @@ from polyplink.encoders.adapt import (
     tints_of,
     tone_statistics,
 )
-from polyplink.encoders.build import build_started, load_encoder
 from polyplink.encoders.config import EncoderConfig, SfeConfig
 from polyplink.encoders.encoder import Encoder, FrameWise
+from polyplink.encoders.load import build_started, load_encoder
 from polyplink.encoders.weights import (
     RECORD,
     Seen,

@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.build import build_started, load_encoder
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.encoder import Encoder
+from polyplink.encoders.load import build_started, load_encoder
 from polyplink.encoders.pretrained import from_pretrained, save_pretrained
 from polyplink.encoders.weights import (
     Seen,

@@ -22,7 +22,7 @@ import polyplink
 from polyplink.data.files.trees import image_files
 from polyplink.data.tables import read_data
 from polyplink.encoders.adapt import WhitenedEncoder, fit_tint, tints_of
-from polyplink.encoders.build import load_encoder
+from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import save_weights, weights_path
 from polyplink.stills.annotated_stills import Still, read_stills
 from polyplink.stills.procedures import StillsConfig, write_procedures

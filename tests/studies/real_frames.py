@@ -29,11 +29,10 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.merged import merge
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.adapt import CROPS, fitted_to_crops
-from polyplink.encoders.build import load_encoder
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import Encoded, encode
 from polyplink.encoders.leakage import guard
-from polyplink.encoders.load import baselines, load_named
+from polyplink.encoders.load import baselines, load_encoder, load_named
 from polyplink.encoders.weights import WEIGHTS_FILE, save_weights, weights_path
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.samples import Samples

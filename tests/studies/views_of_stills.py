@@ -26,9 +26,9 @@ from polyplink.encoders.adapt import (
     fit_within,
     unwrapped,
 )
-from polyplink.encoders.build import load_encoder
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encode import embed
+from polyplink.encoders.load import load_encoder
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of

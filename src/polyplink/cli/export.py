@@ -83,10 +83,9 @@ def export(
     check_inputs(weights, data, [part])
     import torch
 
-    from polyplink.encoders.build import load_encoder
     from polyplink.encoders.encoder import FrameWise
     from polyplink.encoders.export import export_encoder
-    from polyplink.encoders.load import load_named
+    from polyplink.encoders.load import load_encoder, load_named
     from polyplink.evaluate.truth import mean_aps_text, precision_effect
 
     # The graphs.

@@ -138,11 +138,11 @@ def train(
         record.claim(out)
         _check_checkpoint(out, resume)
         from polyplink.counting.operating_point import fit_trained
-        from polyplink.encoders.build import build_started, check_input
+        from polyplink.encoders.build import check_input
         from polyplink.encoders.device import pick_device
         from polyplink.encoders.encode import encode
         from polyplink.encoders.leakage import seen_by
-        from polyplink.encoders.load import load_named
+        from polyplink.encoders.load import build_started, load_named
         from polyplink.encoders.weights import inherited
         from polyplink.learn.devices import check_devices
         from polyplink.learn.loggers import open_loggers

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import torch
 
     from polyplink.data.tables import DataSet
-    from polyplink.encoders.build import LoadedEncoder
     from polyplink.encoders.encoder import Encoder
+    from polyplink.encoders.load import LoadedEncoder
     from polyplink.tracklets.prepare import Prepared
     from polyplink.tracklets.settings import PrepareSettings
 
@@ -89,9 +89,9 @@ def adapt_weights(
         f"give --whiten --in-motion {in_motion} alone",
     )
     from polyplink.data.origin import read_origin
-    from polyplink.encoders.build import load_encoder
     from polyplink.encoders.device import pick_device
     from polyplink.encoders.leakage import seen_by
+    from polyplink.encoders.load import load_encoder
     from polyplink.encoders.weights import check_free, save_weights, seal, stored_path
     from polyplink.tracklets.prepare import prepare
     from polyplink.tracklets.settings import with_options

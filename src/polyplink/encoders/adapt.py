@@ -18,7 +18,7 @@ See docs/explanation/tone.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +28,7 @@ from torch.nn.functional import normalize
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.config import AnyEncoderConfig
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
 
 SHRINKAGE = 1e-2  # times the largest variance of features, added to all variances
@@ -355,11 +356,33 @@ def fitted_to_crops(encoder: Encoder, crops: np.ndarray, tone: float, whiten: bo
     return encoder.eval()
 
 
+def wrapped(encoder: Encoder, config: AnyEncoderConfig) -> Encoder:
+    """The encoder with the tone and whitening layers of a configuration, not yet fitted."""
+    encoder = WhitenedEncoder(encoder) if config.whiten else encoder
+    return ToneEncoder(encoder, config.tone) if config.tone else encoder
+
+
 def unwrapped(encoder: Encoder) -> Encoder:
     """The encoder without whitening and tone."""
     while isinstance(encoder, WrappedEncoder):
         encoder = encoder.encoder
     return encoder
+
+
+def unwrapped_tensors(
+    state: Mapping[str, torch.Tensor], config: AnyEncoderConfig
+) -> dict[str, torch.Tensor]:
+    """The tensors of an encoder without those of whitening and tone, each of which wraps it once.
+
+    Args:
+        state: The tensors by name.
+        config: The configuration of the encoder that they are of.
+    """
+    for is_wrapped in (getattr(config, "tone", 0.0), getattr(config, "whiten", False)):
+        if is_wrapped:
+            state = {name.removeprefix("encoder."): value for name, value in state.items()}
+    fitted = (*TONE_BUFFERS, *FEATURE_BUFFERS)
+    return {name: value for name, value in state.items() if name not in fitted}
 
 
 def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int:

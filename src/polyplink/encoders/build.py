@@ -1,12 +1,11 @@
-"""Build encoders from a configuration or from weights; the encoders that polyplink trains.
+"""Build encoders from a configuration; the encoders that polyplink trains.
 
 SFE, MVE and NTSSL's tracklet encoder run a timm backbone on every frame. SFE averages the frames of
 a tracklet; the other two aggregate them with a transformer.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from polyplink.core.artefacts import KEY_DIGITS, file_key
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import timm
-from polyplink.core.text import brief
-from polyplink.encoders.adapt import FEATURE_BUFFERS, TONE_BUFFERS, ToneEncoder, WhitenedEncoder
+from polyplink.encoders.adapt import wrapped
 from polyplink.encoders.config import (
     AnyEncoderConfig,
     EncoderConfig,
@@ -27,16 +24,11 @@ from polyplink.encoders.config import (
     MveConfig,
     SfeConfig,
 )
-from polyplink.encoders.device import memory_suffices, place
 from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, owners
 from polyplink.encoders.weights import (
-    WeightsRecord,
     added_weights,
-    check_seal,
     check_state,
-    read_record,
     read_tensors,
-    weights_path,
 )
 
 FAMILY = "timm:"
@@ -338,7 +330,7 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
     if build is not None:  # of a plugin
         return build()
     if config.tone or config.whiten:
-        return _wrapped(build_encoder(replace(config, tone=0.0, whiten=False)), config)
+        return wrapped(build_encoder(replace(config, tone=0.0, whiten=False)), config)
     match config:
         case EncoderConfig():
             return TrackletEncoder(config)
@@ -355,12 +347,6 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
             raise TypeError(
                 f"{type(config).__name__} is not a configuration of an encoder: no build()"
             )
-
-
-def _wrapped(encoder: Encoder, config: AnyEncoderConfig) -> Encoder:
-    """The encoder with the tone and whitening layers of a configuration, not yet fitted."""
-    encoder = WhitenedEncoder(encoder) if config.whiten else encoder
-    return ToneEncoder(encoder, config.tone) if config.tone else encoder
 
 
 def check_input(encoder: Encoder, size: int, length: int) -> None:
@@ -396,99 +382,3 @@ def build_projector(encoder: Encoder) -> nn.Module:
     if isinstance(config, MveConfig) or getattr(config, "vector", "") == "projected":
         return nn.Identity()
     return two_layers(encoder.width, config.projector_hidden, config.projector_out)
-
-
-@dataclass(frozen=True)
-class LoadedEncoder:
-    """An encoder in evaluation mode, its record, and the id of its file."""
-
-    __repr__ = brief
-
-    encoder: Encoder
-    record: WeightsRecord
-    weights_id: str
-
-
-def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
-    """Load an encoder and its record; the tensors must fit exactly.
-
-    Raises:
-        PolyplinkError: If the file does not exist, or its tensors do not fit its record.
-    """
-    path = weights_path(weights)
-    record = read_record(path)
-    with memory_suffices(device):
-        state = read_tensors(path)
-        # A broken record must not build a network that is far larger than its tensors.
-        sides = [side for tensor in state.values() for side in tensor.shape]
-        largest = max([len(state), *sides])
-        for name in ("width", "layers", "heads", "feedforward", "frame_hidden"):
-            value = getattr(record.encoder, name, 1)
-            PolyplinkError.unless(
-                value <= largest,
-                f"the record of {path} is broken: encoder.{name} is {value}, but no tensor is so "
-                "large",
-                "train or copy again",
-            )
-        encoder = build_encoder(record.encoder)
-        expected = encoder.state_dict()
-        for name in expected:
-            if name.endswith("tint_slopes"):  # whitened encoders of earlier versions have none
-                state.setdefault(name, torch.zeros_like(expected[name]))
-        check_state(path, state, expected)
-        encoder.load_state_dict(state)
-        placed = place(encoder, device).eval()
-    digest = file_key(path)
-    check_seal(path, digest)
-    return LoadedEncoder(placed, record, digest[:KEY_DIGITS])
-
-
-def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> Encoder:
-    """Build an encoder for training, without tone and whitening, optionally from other weights.
-
-    Weights of the same encoder initialise all tensors. Weights of a single-frame encoder (SFE)
-    initialise the backbone of a tracklet encoder, and for a multi-view encoder (MVE) also the frame
-    head, as in its paper (Intrator et al. 2023); the transformer starts from random values.
-
-    Args:
-        config: The encoder; its `frame_weights` are ignored if `init_from` is given.
-        init_from: Weights file, run folder or name.
-
-    Raises:
-        PolyplinkError: If the weights do not exist or are of another encoder, or the encoder cannot
-            have tone or whitening.
-    """
-    if getattr(config, "tone", 0.0) or getattr(config, "whiten", False):  # fitted after training
-        encoder = build_started(replace(config, tone=0.0, whiten=False), init_from)
-        _wrapped(encoder, config)  # refuses now what would be refused after the training
-        return encoder
-    if init_from is None:
-        return build_encoder(config)
-    path = weights_path(init_from)
-    check_seal(path)
-    source, state = read_record(path).encoder, read_tensors(path)
-
-    # The tensors without tone and whitening, each of which wraps the encoder once.
-    for is_wrapped in (getattr(source, "tone", 0.0), getattr(source, "whiten", False)):
-        if is_wrapped:
-            state = {name.removeprefix("encoder."): value for name, value in state.items()}
-    fitted = (*TONE_BUFFERS, *FEATURE_BUFFERS)
-    state = {name: value for name, value in state.items() if name not in fitted}
-
-    # Those that the encoder takes over.
-    encoder = build_encoder(replace(config, frame_weights=None))
-    expected = encoder.state_dict()
-    if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):
-        state = {name: value for name, value in state.items() if name.startswith(_BACKBONE)}
-        expected = {name: value for name, value in expected.items() if name.startswith(_BACKBONE)}
-    elif isinstance(source, SfeConfig) and isinstance(config, MveConfig):
-        PolyplinkError.unless(
-            source.vector == "projected",
-            f"{path} holds a single-frame encoder without its head",
-            "train it with --set encoder.vector=projected, which keeps the head",
-        )
-        state = {re.sub("^head", "frame_head", name): value for name, value in state.items()}
-        expected = {k: v for k, v in expected.items() if k.startswith((_BACKBONE, "frame_head."))}
-    check_state(path, state, expected)
-    encoder.load_state_dict(encoder.state_dict() | state)
-    return encoder

@@ -24,7 +24,7 @@ from polyplink.core.onnx_files import import_onnxruntime, open_session, write_gr
 from polyplink.core.text import many
 from polyplink.encoders.device import Precision, check_precision
 from polyplink.encoders.encoder import FrameWise
-from polyplink.encoders.pretrained import write_config
+from polyplink.encoders.model_card import write_config
 from polyplink.encoders.weights import (
     FRAMES,
     WeightsRecord,

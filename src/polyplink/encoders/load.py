@@ -1,5 +1,6 @@
-"""Load encoders by name, file or folder, with everything that is needed to use them."""
+"""Encoders from weights, by name, file or folder: to use them, or to train on from them."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,16 +10,26 @@ from typing import Any
 
 import torch
 
-from polyplink.core.artefacts import content_key
+from polyplink.core.artefacts import KEY_DIGITS, content_key, file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import brief
 from polyplink.data.origin import BoxesOrigin, read_origin
-from polyplink.encoders.build import build_started, load_encoder
-from polyplink.encoders.config import AnyEncoderConfig
-from polyplink.encoders.device import default_precision, pick_device, place
+from polyplink.encoders.adapt import unwrapped_tensors, wrapped
+from polyplink.encoders.build import build_encoder
+from polyplink.encoders.config import AnyEncoderConfig, EncoderConfig, MveConfig, SfeConfig
+from polyplink.encoders.device import default_precision, memory_suffices, pick_device, place
 from polyplink.encoders.embed import Embedder, NetworkEmbedder, colour_histogram
+from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.export import ExportedEncoder
-from polyplink.encoders.weights import WeightsRecord, weights_id, weights_path
+from polyplink.encoders.weights import (
+    WeightsRecord,
+    check_seal,
+    check_state,
+    read_record,
+    read_tensors,
+    weights_id,
+    weights_path,
+)
 from polyplink.models.shipped import is_shipped, shipped_model
 from polyplink.tracklets.settings import PrepareSettings, with_options
 
@@ -143,6 +154,96 @@ def load_several(
         encoder if count[encoder.name] == 1 else replace(encoder, name=f"{encoder.name} ({path})")
         for encoder, path in zip(loaded, weights, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class LoadedEncoder:
+    """An encoder in evaluation mode, its record, and the id of its file."""
+
+    __repr__ = brief
+
+    encoder: Encoder
+    record: WeightsRecord
+    weights_id: str
+
+
+def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
+    """Load an encoder and its record; the tensors must fit exactly.
+
+    Raises:
+        PolyplinkError: If the file does not exist, or its tensors do not fit its record.
+    """
+    path = weights_path(weights)
+    record = read_record(path)
+    with memory_suffices(device):
+        state = read_tensors(path)
+        # A broken record must not build a network that is far larger than its tensors.
+        sides = [side for tensor in state.values() for side in tensor.shape]
+        largest = max([len(state), *sides])
+        for name in ("width", "layers", "heads", "feedforward", "frame_hidden"):
+            value = getattr(record.encoder, name, 1)
+            PolyplinkError.unless(
+                value <= largest,
+                f"the record of {path} is broken: encoder.{name} is {value}, but no tensor is so "
+                "large",
+                "train or copy again",
+            )
+        encoder = build_encoder(record.encoder)
+        expected = encoder.state_dict()
+        for name in expected:
+            if name.endswith("tint_slopes"):  # whitened encoders of earlier versions have none
+                state.setdefault(name, torch.zeros_like(expected[name]))
+        check_state(path, state, expected)
+        encoder.load_state_dict(state)
+        placed = place(encoder, device).eval()
+    digest = file_key(path)
+    check_seal(path, digest)
+    return LoadedEncoder(placed, record, digest[:KEY_DIGITS])
+
+
+def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> Encoder:
+    """Build an encoder for training, without tone and whitening, optionally from other weights.
+
+    Weights of the same encoder initialise all tensors. Weights of a single-frame encoder (SFE)
+    initialise the backbone of a tracklet encoder, and for a multi-view encoder (MVE) also the frame
+    head, as in its paper (Intrator et al. 2023); the transformer starts from random values.
+
+    Args:
+        config: The encoder; its `frame_weights` are ignored if `init_from` is given.
+        init_from: Weights file, run folder or name.
+
+    Raises:
+        PolyplinkError: If the weights do not exist or are of another encoder, or the encoder cannot
+            have tone or whitening.
+    """
+    if getattr(config, "tone", 0.0) or getattr(config, "whiten", False):  # fitted after training
+        encoder = build_started(replace(config, tone=0.0, whiten=False), init_from)
+        wrapped(encoder, config)  # refuses now what would be refused after the training
+        return encoder
+    if init_from is None:
+        return build_encoder(config)
+    path = weights_path(init_from)
+    check_seal(path)
+    source = read_record(path).encoder
+    state = unwrapped_tensors(read_tensors(path), source)
+
+    # The tensors that the encoder takes over.
+    encoder = build_encoder(replace(config, frame_weights=None))
+    expected = encoder.state_dict()
+    if isinstance(source, SfeConfig) and isinstance(config, EncoderConfig):
+        state = {name: value for name, value in state.items() if name.startswith("backbone.")}
+        expected = {name: value for name, value in expected.items() if name.startswith("backbone.")}
+    elif isinstance(source, SfeConfig) and isinstance(config, MveConfig):
+        PolyplinkError.unless(
+            source.vector == "projected",
+            f"{path} holds a single-frame encoder without its head",
+            "train it with --set encoder.vector=projected, which keeps the head",
+        )
+        state = {re.sub("^head", "frame_head", name): value for name, value in state.items()}
+        expected = {k: v for k, v in expected.items() if k.startswith(("backbone.", "frame_head."))}
+    check_state(path, state, expected)
+    encoder.load_state_dict(encoder.state_dict() | state)
+    return encoder
 
 
 def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> NetworkEmbedder:

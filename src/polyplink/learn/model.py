@@ -9,10 +9,11 @@ from torch import nn
 
 from polyplink.core.errors import PolyplinkError, one_line
 from polyplink.core.parts import LOSSES
-from polyplink.encoders.build import build_projector, build_started
+from polyplink.encoders.build import build_projector
 from polyplink.encoders.device import memory_suffices, place, precision, products
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.finetune import trainable
+from polyplink.encoders.load import build_started
 from polyplink.learn.augment import augment
 from polyplink.learn.bags import Batch, EpochBags
 from polyplink.learn.contrastive import Views, identities

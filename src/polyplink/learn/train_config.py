@@ -109,7 +109,7 @@ class TrainConfig(Ranged):
         name: The recipe's name.
         encoder: The tracklet encoder.
         init_from: Weights of another run to start from (file, run folder or name), in place of
-            the encoder's `frame_weights`; None for none. See `encoders.build.build_started`.
+            the encoder's `frame_weights`; None for none. See `encoders.load.build_started`.
         finetune: Which parts of the backbone are trained.
         prepare: How tracklets and crops are prepared for training; evaluation differs only in the
             stride.
