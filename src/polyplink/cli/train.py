@@ -12,10 +12,10 @@ from typer import Argument, Exit, Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
-from polyplink.cli.verb import inform, verb
+from polyplink.cli.verb import inform, prints_lines, verb
 from polyplink.core.artefacts import RunRecord, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Facts, Progress, Result, silent
+from polyplink.core.results import Facts, Progress, Result
 from polyplink.core.sharing import sole_writer
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def _ticker(
     def tick(done: int, total: int, row: Mapping[str, float]) -> None:
         log(row)
         progress("epochs", done, total)
-        if progress not in (silent, inform) and not sys.stderr.isatty():  # no bars
+        if prints_lines(progress):
             losses = [
                 f"{name} {value:.3f}"
                 for name, value in row.items()

@@ -35,7 +35,7 @@ from typing import (
 from typer.models import ArgumentInfo, OptionInfo
 
 from polyplink.core.errors import PolyplinkError, find_named, one_line, visible
-from polyplink.core.results import Progress, Result
+from polyplink.core.results import Progress, Result, silent
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
@@ -182,6 +182,11 @@ def inform(stage: str, done: int, total: int) -> None:
     """Progress of verbs called from Python: bars in a notebook, nothing elsewhere."""
     if "ipykernel" in sys.modules:
         _CELL_BARS(stage, done, total)
+
+
+def prints_lines(progress: Progress) -> bool:
+    """Whether a verb prints lines of its progress: it is a command, and no terminal shows bars."""
+    return progress not in (silent, inform) and not sys.stderr.isatty()
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
@@ -83,10 +84,9 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def installed(self) -> "dict[str, list[EntryPoint]]":
         """Plugins by name, sorted, without importing them: one, unless packages share a name."""
-        from importlib.metadata import entry_points  # noqa: PLC0415 - slow
-
         plugins: dict[str, list[EntryPoint]] = {}
-        for entry in sorted(entry_points(group=self.group), key=lambda entry: entry.name):
+        entries = _entry_points(tuple(sys.path)).select(group=self.group)
+        for entry in sorted(entries, key=lambda entry: entry.name):
             plugins.setdefault(entry.name, []).append(entry)
         return plugins
 
@@ -331,6 +331,14 @@ def import_file(path: Path, kind: str) -> ModuleType:
     )
     vars(module).update({USER_FILE: str(path), _DIGEST: digest})
     return module
+
+
+@cache
+def _entry_points(path: tuple[str, ...]) -> Any:
+    """The entry points of all packages on a search path, read once: `--help` needs them often."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow
+
+    return entry_points()
 
 
 def package_of(entry: "EntryPoint") -> str:

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from polyplink.cli import options
 from polyplink.cli.options import check_inputs
-from polyplink.cli.verb import UNMEASURED, inform, verb
+from polyplink.cli.verb import UNMEASURED, inform, prints_lines, verb
 from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Progress, Result, silent
@@ -156,7 +156,7 @@ def study(
     for i, config in enumerate(planned, start=1):
         name, seed = config.name, config.seed
         label = f"{name}, seed {seed}"
-        if progress not in (silent, inform) and not sys.stderr.isatty():  # without progress bars
+        if prints_lines(progress):
             print(f"{label} ({i} of {len(planned)})", file=sys.stderr, flush=True)
         try:
             with record.stage(label):
