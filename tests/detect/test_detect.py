@@ -150,6 +150,16 @@ def test_recordings_of_a_folder_are_in_natural_order_and_without_hidden_files(
         find_recordings(tmp_path)
 
 
+def test_an_unreadable_video_among_others_can_be_moved_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "p1.mp4").write_bytes(bytes(2000))
+    with pytest.raises(PolyplinkError, match=r"p1.mp4 cannot be opened .* cut short$"):
+        find_recordings(tmp_path)  # without it, nothing would be counted
+    write_video(tmp_path / "p2.mp4", 3)
+    hint = rf"cut short; to continue without it, move it out of {tmp_path}$"
+    with pytest.raises(PolyplinkError, match=hint):
+        find_recordings(tmp_path)
+
+
 def test_images_of_several_sizes_are_not_one_recording(tmp_path: Path) -> None:
     write_frames(tmp_path / "p1")
     other = np.zeros((HEIGHT, WIDTH + 2, 3), np.uint8)

@@ -135,7 +135,15 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
     )
     if source.is_file():
         return [_video(source, fps)]
-    recordings = [_video(path, fps) for path in videos_in(source)]
+    recordings, videos = list[Recording](), videos_in(source)
+    for path in videos:
+        try:
+            recordings.append(_video(path, fps))
+        except PolyplinkError as error:
+            if len(videos) == 1:
+                raise
+            without = f"to continue without it, move it out of {source}"
+            raise PolyplinkError(error.what, f"{error.hint}; {without}") from None
     if not recordings:
         groups = [source, *(path for path in files_in(source) if path.is_dir())]
         recordings = [
