@@ -131,7 +131,10 @@ def test_an_empty_count_has_a_reason(sample_run: SampleRun, tmp_path: Path, dete
         function=lambda image: np.array([]),  # of an empty list
     )
     assert without_boxes.value.summary["polyps"] == 0
-    assert any("no box in 1 procedure" in line for line in without_boxes.warnings)
+    assert any(
+        "no box with an area inside the frame in 1 procedure" in line
+        for line in without_boxes.warnings
+    )
     assert any("there is no box" in line for line in without_boxes.warnings)
 
     def failing(image: np.ndarray) -> np.ndarray:
