@@ -90,9 +90,10 @@ def ring_shares(height: int, width: int, rings: Sequence[float]) -> torch.Tensor
         (k, height, width); each sums to 1, or to 0 if no pixel's centre lies in the ring.
 
     Example:
-        >>> ring_shares(2, 4, [0.6])[0]  # the inner ring, an ellipse in a wide map
-        tensor([[0.0000, 0.5000, 0.5000, 0.0000],
-                [0.0000, 0.0000, 0.0000, 0.0000]])
+        >>> ring_shares(3, 3, [0.6])[0]  # the inner ring
+        tensor([[0., 0., 0.],
+                [0., 1., 0.],
+                [0., 0., 0.]])
     """
     y = (torch.arange(height) + 0.5) / height * 2 - 1  # h, -1 to 1
     x = (torch.arange(width) + 0.5) / width * 2 - 1  # w
