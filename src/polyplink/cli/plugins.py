@@ -1,12 +1,12 @@
 """The verb `plugins`: additions to polyplink by installed packages."""
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import EntryPoint
 
 from polyplink.cli.verb import verb
+from polyplink.core.entry_points import package_of, plugin_entries
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import REGISTRIES
-from polyplink.core.registry import package_of
 from polyplink.core.results import Result
 
 
@@ -68,12 +68,7 @@ def list_plugins() -> Result[list[Plugin]]:
 def _in_unread_groups() -> list[EntryPoint]:
     """Entry points of groups that begin with "polyplink." and that no registry reads."""
     groups = {registry.group for registry in REGISTRIES.values()}
-    entries = [entry for package in distributions() for entry in package.entry_points]
-    return [
-        entry
-        for entry in entries
-        if entry.group.startswith("polyplink.") and entry.group not in groups
-    ]
+    return [entry for entry in plugin_entries() if entry.group not in groups]
 
 
 def _error(kind: str, entry: EntryPoint) -> str:

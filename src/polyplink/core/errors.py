@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
+from polyplink.core.entry_points import package_of, plugin_entries
+
 Named = TypeVar("Named")
 
 MISTAKE, UNEXPECTED, INTERRUPTED = 2, 3, 130  # exit codes
@@ -251,14 +253,7 @@ def _fault(error: Exception, doing: str) -> str:
 
 def _plugin_of(frames: Sequence[FrameType]) -> str:
     """The package or file of a plugin that raised an error in these frames; empty for polyplink."""
-    from importlib.metadata import distributions  # noqa: PLC0415 - slow
-
-    packages = {
-        entry.module.partition(".")[0]: package.name
-        for package in distributions()
-        for entry in package.entry_points
-        if entry.group.startswith("polyplink.")
-    }
+    packages = {entry.module.partition(".")[0]: package_of(entry) for entry in plugin_entries()}
     owner = ""
     for frame in frames:
         module = str(frame.f_globals.get("__name__")).partition(".")[0]

@@ -15,13 +15,13 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polyplink.core.artefacts import file_key, from_plain
+from polyplink.core.entry_points import package_of, plugin_entries
 from polyplink.core.errors import (
     PART,
     USER_FILE,
@@ -85,7 +85,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
     def installed(self) -> "dict[str, list[EntryPoint]]":
         """Plugins by name, sorted, without importing them: one, unless packages share a name."""
         plugins: dict[str, list[EntryPoint]] = {}
-        entries = _entry_points(tuple(sys.path)).select(group=self.group)
+        entries = [entry for entry in plugin_entries() if entry.group == self.group]
         for entry in sorted(entries, key=lambda entry: entry.name):
             plugins.setdefault(entry.name, []).append(entry)
         return plugins
@@ -331,16 +331,3 @@ def import_file(path: Path, kind: str) -> ModuleType:
     )
     vars(module).update({USER_FILE: str(path), _DIGEST: digest})
     return module
-
-
-@cache
-def _entry_points(path: tuple[str, ...]) -> Any:
-    """The entry points of all packages on a search path, read once: `--help` needs them often."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow
-
-    return entry_points()
-
-
-def package_of(entry: "EntryPoint") -> str:
-    """The package that contains a plugin."""
-    return entry.dist.name if entry.dist else entry.module

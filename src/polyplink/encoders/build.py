@@ -4,9 +4,11 @@ SFE, MVE and NTSSL's tracklet encoder run a timm backbone on every frame. SFE av
 a tracklet; the other two aggregate them with a transformer.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +100,10 @@ def ring_shares(height: int, width: int, rings: Sequence[float]) -> torch.Tensor
     y = (torch.arange(height) + 0.5) / height * 2 - 1  # h, -1 to 1
     x = (torch.arange(width) + 0.5) / width * 2 - 1  # w
     radius = (y[:, None] ** 2 + x**2).sqrt()  # h w
-    number = sum((radius >= ring).long() for ring in rings) + torch.zeros_like(radius).long()
-    inside = torch.stack([number == k for k in range(len(rings) + 1)]).float()  # k h w
+    edges = pairwise((0.0, *rings, math.inf))
+    inside = torch.stack(
+        [(radius >= low) & (radius < high) for low, high in edges]
+    ).float()  # k h w
     shares: torch.Tensor = inside / inside.sum(dim=(1, 2), keepdim=True).clamp(min=1)
     return shares
 
