@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.data.files.image_names import image_place
 from polyplink.data.tables import (
     DETECTIONS,
     EMPTY_FILE,
@@ -54,5 +54,5 @@ def empty_files(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[
     return [
         folder / source / image
         for source, image in frames.select("source", "image").iter_rows()
-        if image.lower().endswith(IMAGE_ENDINGS) and INSIDE not in image
+        if image.lower().endswith(IMAGE_ENDINGS) and image_place(image).member is None
     ]

@@ -10,10 +10,10 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
-from polyplink.data.files.archives import INSIDE, Archive, read_archived
-from polyplink.data.files.folders import present
+from polyplink.data.files.archives import Archive, read_archived
+from polyplink.data.files.image_names import INSIDE, file_of, image_place, present
 from polyplink.data.files.images import decode_image
-from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.data.files.video import open_video
 from polyplink.data.tables import DataSet
 
 SAMPLE = 64  # images to open if not all are opened
@@ -40,9 +40,7 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
     boxes = data.detections.select("procedure_id", "frame", "image").drop_nulls("image")
     images = boxes.join(source, on="procedure_id", how="left", maintain_order="left")
     images = images.unique(["source", "image"], keep="first", maintain_order=True)
-    # "p.zip!/b/c.jpg" -> "p.zip"
-    archive = pl.col("image").str.extract(r"(?i)^(.*?\.(?:zip|tar|tar\.gz|tgz))!/")
-    images = images.with_columns(archive=archive)
+    images = images.with_columns(file=file_of(pl.col("image")))
 
     # Images whose file, archive or video does not exist.
     places = {place: str(root / place) for place in images["source"].unique()}
@@ -50,9 +48,10 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
     parts = [images.filter(~exists)]
 
     # Images that an existing .zip does not list, by full name or its last part.
-    zipped = images["archive"].str.to_lowercase().str.ends_with(".zip").fill_null(False)
+    is_inside = images["file"] != images["image"]
+    zipped = is_inside & images["file"].str.to_lowercase().str.ends_with(".zip")
     inside = images.filter(exists & zipped)
-    for (place, packed), part in inside.group_by("source", "archive", maintain_order=True):
+    for (place, packed), part in inside.group_by("source", "file", maintain_order=True):
         try:
             members = Archive(root / str(place) / str(packed)).names
         except PolyplinkError:
@@ -87,7 +86,7 @@ def open_images(
         .join(places, on="procedure_id", how="left", maintain_order="left")
     )
     if not deep:
-        are_files = [INSIDE not in i and split_frame_name(i) is None for i in images["image"]]
+        are_files = [image_place(image).file == image for image in images["image"]]
         images = images.filter(pl.Series(are_files, dtype=pl.Boolean))
         rows = np.unique(np.linspace(0, max(images.height - 1, 0), SAMPLE).astype(int))
         images = images[rows] if images.height else images
@@ -128,13 +127,11 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
     packed: dict[_Key, dict[str, str]] = {}  # archive -> member -> image
     videos: dict[_Key, dict[int, str]] = {}  # video -> frame -> image
     for source, image in keys:
-        video_frame = split_frame_name(image)
-        archive, mark, member = image.partition(INSIDE)
-        if video_frame is not None:
-            video, frame = video_frame
-            videos.setdefault((source, video), {})[frame] = image
-        elif mark:
-            packed.setdefault((source, archive), {})[member] = image
+        file, member, number = image_place(image)
+        if number is not None:
+            videos.setdefault((source, file), {})[number] = image
+        elif member is not None:
+            packed.setdefault((source, file), {})[member] = image
         else:
             plain.append((source, image))
 

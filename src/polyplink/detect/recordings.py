@@ -8,8 +8,9 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
 from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, images_in, videos_in
+from polyplink.data.files.image_names import frame_name
 from polyplink.data.files.images import Picture, decoded_image, read_picture
-from polyplink.data.files.video import NOTICEABLE, frame_name, open_video
+from polyplink.data.files.video import NOTICEABLE, open_video
 from polyplink.tracklets.box_runs import USUAL_FPS
 
 THREADS = 2  # threads that read images or convert frames while the detector is busy

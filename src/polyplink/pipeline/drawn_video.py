@@ -23,8 +23,9 @@ from polyplink.core.results import Progress, StageProgress, silent_stage
 from polyplink.core.text import many, readable_path
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
 from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
+from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Picture, planes_of, read_picture
-from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.data.files.video import open_video
 from polyplink.report.formats import clock
 from polyplink.report.polyps import HUES
 from polyplink.tracklets.box_runs import USUAL_FPS
@@ -286,11 +287,11 @@ def _pictures(source: Path, images: Mapping[int, str], n_frames: int) -> Iterato
     PolyplinkError.unless(
         bool(images), "no box has a picture", "import the boxes with their images or their video"
     )
-    place = split_frame_name(next(iter(images.values())))
-    if place is None:
+    place = image_place(next(iter(images.values())))
+    if place.frame is None:
         yield from sorted(_image_files(source, images, n_frames).items())
         return
-    with open_video(source / place[0]) as video:
+    with open_video(source / place.file) as video:
         yield from video.frames(range(min(n_frames, video.n_frames)))
 
 

@@ -19,10 +19,11 @@ import polars as pl
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.archives import INSIDE, read_archived
+from polyplink.data.files.archives import read_archived
 from polyplink.data.files.folders import images_in, is_video
+from polyplink.data.files.image_names import frame_name, image_place
 from polyplink.data.files.images import Pixels, decode_image, read_image
-from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
+from polyplink.data.files.video import Video, open_video
 from polyplink.tracklets.box_runs import BOX
 from polyplink.tracklets.crops import enlarge
 from polyplink.tracklets.prepare import Prepared
@@ -115,9 +116,7 @@ class Pictures:
         if self.any_frame(procedure):
             return True
         image = self.first_image(procedure)
-        return (
-            image is not None and (self._source(procedure) / image.partition(INSIDE)[0]).is_file()
-        )
+        return image is not None and (self._source(procedure) / image_place(image).file).is_file()
 
     def any_frame(self, procedure: str) -> bool:
         """Whether every frame of a procedure can be shown, also one without a box."""
@@ -131,7 +130,7 @@ class Pictures:
         """
         first = self.first_image(procedure) or ""
         folder = PurePosixPath(first).parent
-        if INSIDE in first or not (self._source(procedure) / folder).is_dir():
+        if image_place(first).member is not None or not (self._source(procedure) / folder).is_dir():
             return ()
         images = tuple(str(folder / name) for name in images_in(self._source(procedure) / folder))
         boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
@@ -146,7 +145,8 @@ class Pictures:
         """
         source, image = self._source(procedure), self.first_image(procedure)
         if image is not None:
-            names = [place[0] for place in [split_frame_name(image)] if place]
+            place = image_place(image)
+            names = [] if place.frame is None else [place.file]
         else:
             named = source.glob(f"{escape(procedure)}.*")
             names = [p.name for p in named if p.stem == procedure and is_video(p.name)]
@@ -259,24 +259,23 @@ class Pictures:
             return error.what
 
     def _decoded(self, procedure: str, image: str) -> Pixels | str:
-        """The frame that a name in the column `image` stands for.
+        """The frame that the name of an image stands for.
 
         Raises:
             PolyplinkError: If its file is missing.
         """
         source = self.folder / self.procedures[procedure]["source"]
-        place = split_frame_name(image)
-        archive, inside, member = image.partition(INSIDE)
-        if inside:
-            data = dict(read_archived(source / archive, [member])).get(member, "missing")
+        file, member, number = image_place(image)
+        path = source / file
+        if member is not None:
+            data = dict(read_archived(path, [member])).get(member, "missing")
             return data if isinstance(data, str) else decode_image(data)
-        if place is None:
-            return read_image(source / image)
+        if number is None:
+            return read_image(path)
         with self._lock:
-            path = source / place[0]
             if path not in self._videos:
                 self._videos[path] = self._open.enter_context(open_video(path))
-            picture = self._videos[path].frame(place[1])
+            picture = self._videos[path].frame(number)
             return "damaged" if picture is None else picture.rgb()
 
     def _field_of(self, procedure: str) -> npt.NDArray[np.bool_] | None:

@@ -1,12 +1,5 @@
 """Crops, the parts of frames around boxes: read frames, cut crops, and store them in one file.
 
-The column `image` of the detections names a frame in one of three ways, relative to the source
-folder of the procedure:
-
-- `rel/path.jpg`, `.png`, `.tif`: an image file;
-- `ARCHIVE.zip!/member`, `.tar`, `.tar.gz`, `.tgz`: a member of an archive;
-- `video.mp4#17`: frame 17 of a video, counted from 0 in presentation order.
-
 Every archive and video is read once, forward, and nothing is unpacked. Threads decode and cut.
 Frames of simulated procedures may not be stored at all: their crops are rendered in processes,
 because rendering consists of many small steps, in which threads would compete for the
@@ -32,9 +25,10 @@ from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.parts import CROPS
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
-from polyplink.data.files.archives import INSIDE, is_archive, read_archived
+from polyplink.data.files.archives import read_archived
+from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Pixels, decode_image, read_image, resize
-from polyplink.data.files.video import open_video, split_frame_name
+from polyplink.data.files.video import open_video
 
 Unreadable = str  # the reason why a frame cannot be decoded
 Load = Callable[[], Pixels | Unreadable]  # decodes a frame, in the calling thread
@@ -96,7 +90,7 @@ class FrameCrops:
     """The crops to cut from one frame.
 
     Attributes:
-        image: The value of the column `image`; None if the boxes have no image.
+        image: The name of the image (`data.files.image_names`); None if the boxes have none.
         frame: Number of the frame in the procedure.
         width: Width of the procedure's frames, pixels.
         height: Height of the procedure's frames, pixels.
@@ -221,12 +215,11 @@ def cut_crops(
     archives: dict[str, dict[str, FrameCrops]] = {}
     files: list[FrameCrops] = []
     for frame in frames:
-        image = str(frame.image)
-        archive, mark, member = image.partition(INSIDE)
-        if place := split_frame_name(image):
-            videos.setdefault(place[0], {}).setdefault(place[1], []).append(frame)
-        elif mark and is_archive(archive):
-            archives.setdefault(archive, {})[member] = frame
+        file, member, number = image_place(str(frame.image))
+        if number is not None:
+            videos.setdefault(file, {}).setdefault(number, []).append(frame)
+        elif member is not None:
+            archives.setdefault(file, {})[member] = frame
         else:
             files.append(frame)
 

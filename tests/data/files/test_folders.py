@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
@@ -8,7 +7,6 @@ from polyplink.data.files.folders import (
     IMAGE_ENDINGS,
     files_in,
     numbered,
-    present,
 )
 
 
@@ -25,15 +23,6 @@ def test_files_are_listed_by_suffix_and_an_unreadable_folder_is_refused(tmp_path
     loop.symlink_to(loop)
     with pytest.raises(PolyplinkError, match=r"loop: .*; check its permissions"):
         files_in(loop, ".txt")
-
-
-def test_present_marks_existing_images(tmp_path: Path) -> None:
-    fill(tmp_path, "a/1.jpg", "v.mp4", "t.zip")
-    names = ["a/1.jpg", "a/2.jpg", "v.mp4#7", "w.mp4#7", "t.zip!/x/1.jpg", "b/1.jpg", None]
-    folders = pl.Series([str(tmp_path)] * len(names))
-    exists = present(pl.Series(names), folders).to_list()
-    assert exists == [True, False, True, False, True, False, None]
-    assert present(pl.Series([None, None], dtype=pl.Null), folders[:2]).null_count() == 2
 
 
 def test_numbered_lists_files_by_their_number(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
-from polyplink.data.files.archives import INSIDE, read_members
+from polyplink.data.files.archives import read_members
+from polyplink.data.files.image_names import INSIDE
 from polyplink.data.files.trees import Tree, image_files, open_tree
 from tests.data.packing import files_of, pack
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.folders import is_video
 from polyplink.data.files.images import Picture
-from polyplink.data.files.video import Video, frame_name, open_video, split_frame_name
+from polyplink.data.files.video import Video, open_video
 from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, write_video
 from tests.mutations import flip_many
 
@@ -176,13 +175,3 @@ def test_a_title_that_is_not_text_is_ignored(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"VideoHandler", b"\x86ideoHandler"))
     with open_video(path) as video:
         assert video.n_frames == 3
-
-
-def test_frame_names_are_split_into_video_and_number() -> None:
-    assert frame_name("d/a.mp4", 17) == "d/a.mp4#17"
-    assert split_frame_name("d/a.mp4#17") == ("d/a.mp4", 17)
-    assert split_frame_name("d/A.TS#0") == ("d/A.TS", 0)
-    for other in ("a.jpg", "a#1.jpg", "a.mp4", "a.mp4#x", "a.zip!/b.jpg", "#3"):
-        assert split_frame_name(other) is None
-    assert is_video("a.AVI")
-    assert not is_video("a.jpg")

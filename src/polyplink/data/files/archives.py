@@ -20,7 +20,6 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.files.limits import check_member, check_total
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
-INSIDE = "!/"  # separates an archive and a member: `ARCHIVE.zip!/member`
 BLOCK = 512  # bytes; a tar archive is made of blocks
 
 Wanted = Callable[[str], bool]

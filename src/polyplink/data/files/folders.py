@@ -9,8 +9,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-import polars as pl
-
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.workers import worker_pool
@@ -142,34 +140,13 @@ def videos_in(folder: Path) -> list[Path]:
     return sorted((path for path in paths if path.is_file()), key=lambda p: natural_order(p.name))
 
 
-def _names(folder: str) -> list[str]:
+def names_in(folder: str) -> list[str]:
     """The entries of a folder; none if it does not exist or may not be read."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - names alone: folders hold many thousands
     except (OSError, ValueError):  # ValueError: a null character in the name
         return []
     return [check_utf8(name, folder) for name in names]
-
-
-def present(images: pl.Series, folders: pl.Series) -> pl.Series:
-    """Whether each of n images exists.
-
-    Args:
-        images: Text, n paths relative to their folder; null for none. For `video.mp4#12` and
-            `archive.zip!/member`, the video or the archive must exist.
-        folders: Text, n folders.
-
-    Returns:
-        Boolean, n; null where the image is null.
-    """
-    table = pl.DataFrame({"image": images.cast(pl.String), "folder": folders}).select(
-        path=pl.col("folder")
-        + "/"
-        + pl.col("image").str.replace(r"!/.*$", "").str.replace(r"#\d+$", "")
-    )
-    parents = table["path"].drop_nulls().str.extract(r"^(.*)/[^/]*$").unique()
-    existing = [f"{parent}/{name}" for parent in parents for name in _names(parent)]
-    return table["path"].is_in(pl.Series(existing, dtype=pl.String).implode())
 
 
 def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:
@@ -183,7 +160,7 @@ def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:
         Number -> file name; of several files with the same number, the first by name.
     """
     files: dict[int, str] = {}
-    for name in sorted(_names(str(folder))):
+    for name in sorted(names_in(str(folder))):
         number = _NUMBER.search(name)
         if name[0] != "." and number is not None and name.lower().endswith(endings):
             files.setdefault(int(number.group(1)), name)

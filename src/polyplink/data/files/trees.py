@@ -1,7 +1,6 @@
 """One list of all files of a download, in folders and in archives; nothing is unpacked.
 
-A member of an archive is named `ARCHIVE.zip!/member/path`: the archive's path relative to the root,
-`!/`, and the member's name in the archive. The column `image` holds these names.
+Each is named as in the column `image`, relative to the root (see `image_names`).
 """
 
 import os
@@ -13,7 +12,7 @@ from typing import TypeVar
 from polyplink.core.errors import PolyplinkError, visible
 from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
-from polyplink.data.files.archives import ENDINGS, INSIDE, Archive, is_archive
+from polyplink.data.files.archives import ENDINGS, Archive, is_archive
 from polyplink.data.files.folders import (
     IMAGE_ENDINGS,
     check_is_folder,
@@ -21,6 +20,7 @@ from polyplink.data.files.folders import (
     raise_unreadable,
     read_small,
 )
+from polyplink.data.files.image_names import INSIDE, image_place, member_name
 from polyplink.data.files.images import image_size
 
 Parsed = TypeVar("Parsed")
@@ -90,9 +90,9 @@ class Tree:
         """
         inside: dict[str, dict[str, Member]] = {}
         for member in members:
-            archive, mark, name = member.image.partition(INSIDE)
-            if mark:
-                inside.setdefault(archive, {})[name] = member
+            place = image_place(member.image)
+            if place.member is not None:
+                inside.setdefault(place.file, {})[place.member] = member
                 continue
             yield member, read_small(f"{self.root}{os.sep}{member.image}", limit)
         for archive, names in inside.items():
@@ -266,13 +266,13 @@ def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) ->
         if {path, "/".join([*folder_parts, stem, *parts])} & unpacked:
             continue
         if ".." in parts or "" in parts or inner != visible(inner):
-            faults.warn(Message("import.odd_path"), f"{name}{INSIDE}{inner}")
+            faults.warn(Message("import.odd_path"), member_name(name, inner))
         elif is_archive(parts[-1]):
-            faults.warn(Message("import.nested_archive"), f"{name}{INSIDE}{inner}")
+            faults.warn(Message("import.nested_archive"), member_name(name, inner))
         elif inner in archive.locked:
             locked.add("/".join(path.split("/")[-2:]))
         else:
-            members.append(Member(path, f"{name}{INSIDE}{inner}"))
+            members.append(Member(path, member_name(name, inner)))
     if locked and not locked <= {"/".join(file.split("/")[-2:]) for file in unpacked}:
         raise PolyplinkError(
             f"{archive.path} requires a password",

@@ -7,7 +7,6 @@ times (pts). After damage a decoder shows wrong pictures without an error, so no
 until the next key frame.
 """
 
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -32,23 +31,11 @@ if TYPE_CHECKING:
 
 Times = npt.NDArray[np.int64]
 
-_FRAME = re.compile(rf"(.+(?:{'|'.join(map(re.escape, VIDEO_ENDINGS))}))#(\d+)", re.IGNORECASE)
 _WORTH_SEEKING = 16  # frames; decoding fewer is faster than seeking
 _UNSURE = 16  # frames with uncertain numbers after a lost one, if frames are only counted
 NOTICEABLE = 0.5  # seconds by which times may drift unmentioned: they are shown in whole seconds
 _EARLY = 1 << 24  # time units of any stream, back from its first packet
 _BACK = (0, 1, 4, 16, 1 << 30)  # key frames to go back if a seek lands too late
-
-
-def frame_name(video: str, frame: int) -> str:
-    """Name of a video's frame for the column `image`: `video.mp4#17`."""
-    return f"{video}#{frame}"
-
-
-def split_frame_name(image: str) -> tuple[str, int] | None:
-    """The video and the frame number in the name of a video's frame; None for other names."""
-    match = _FRAME.fullmatch(image)
-    return (match.group(1), int(match.group(2))) if match else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from polyplink.core.messages import Message
 from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes, without_repeated
 from polyplink.data.faults import LEFT_OUT, Faults, leave_out
-from polyplink.data.files.folders import present, read_each
+from polyplink.data.files.folders import read_each
+from polyplink.data.files.image_names import present
 from polyplink.data.files.values import LARGEST
 from polyplink.data.formats.format import Import, ImportOptions
 from polyplink.data.formats.side_tables import KEYS, read_side_tables

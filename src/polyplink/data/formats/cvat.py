@@ -22,7 +22,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import file_name, xml_text
 from polyplink.data.faults import Faults, leave_out, place_text
-from polyplink.data.files.archives import INSIDE, Archive
+from polyplink.data.files.archives import Archive
+from polyplink.data.files.image_names import member_name
 from polyplink.data.files.trees import walk_files
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.assemble import (
@@ -323,15 +324,15 @@ def _read(
         with path.open("rb") as stream:
             tasks, shapes = _parse(stream, name, attribute)
     else:
-        name = f"{path.name}{INSIDE}{member}"
+        name = member_name(path.name, member)
         archive = Archive(path)
         content = dict(archive.read([member]))[member]
         tasks, shapes = _parse(BytesIO(content), name, attribute)
-        for member_name in archive.names:
-            stem = member_name.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]
+        for frame_file in archive.names:
+            stem = frame_file.rpartition("/")[2].rpartition(".")[0].rpartition("_")[2]
             frame_number = whole_number(stem)
-            if member_name.lower().endswith((".png", ".jpg", ".jpeg")) and frame_number is not None:
-                images[frame_number] = f"{path.relative_to(root).as_posix()}{INSIDE}{member_name}"
+            if frame_file.lower().endswith((".png", ".jpg", ".jpeg")) and frame_number is not None:
+                images[frame_number] = member_name(path.relative_to(root).as_posix(), frame_file)
     if not tasks:
         faults.warn(Message("import.no_task"), name)
         tasks = [{}]

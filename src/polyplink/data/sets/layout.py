@@ -25,8 +25,8 @@ from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.text import file_name
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
-from polyplink.data.files.archives import INSIDE
 from polyplink.data.files.folders import IMAGE_ENDINGS
+from polyplink.data.files.image_names import image_place
 from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.files.video import open_video
@@ -217,7 +217,7 @@ class Release(Import):
         """
         videos: dict[str, Member] = {}
         for member, name in names.items():
-            if INSIDE in member.image:
+            if image_place(member.image).member is not None:
                 self.faults.fault(Message("import.archived_video"), member.image, "unpack it")
             elif name in videos:
                 hint = "remove or rename one of them"

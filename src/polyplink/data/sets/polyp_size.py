@@ -18,8 +18,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import is_video
+from polyplink.data.files.image_names import frame_name
 from polyplink.data.files.trees import Member, Tree
-from polyplink.data.files.video import frame_name
 from polyplink.data.formats.csv import read_box_rows
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import facts, layout

@@ -25,7 +25,7 @@ from polyplink.core.messages import Message
 from polyplink.core.text import csv_cell, file_name, xml_text
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes
 from polyplink.data.faults import Faults
-from polyplink.data.files.archives import INSIDE, read_members
+from polyplink.data.files.archives import read_members
 from polyplink.data.files.folders import (
     check_is_folder,
     check_utf8,
@@ -33,6 +33,7 @@ from polyplink.data.files.folders import (
     read_each,
     read_small,
 )
+from polyplink.data.files.image_names import member_name
 from polyplink.data.files.trees import decode_text
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.format import RELEASED, Format, ImportOptions
@@ -312,7 +313,7 @@ def read_boxes(source: ProcedureSource, *, strict: bool) -> ProcedureBoxes:
                 faults.fault(Message("import.boxed_without_image"), str(folder / jpeg), hint)
                 continue
             if folder is not None:
-                in_archive = f"{folder.name}{INSIDE}{jpeg}"
+                in_archive = member_name(folder.name, jpeg)
                 image = in_archive if listed is None else f"{folder.name}/{listed[number]}"
             key = (name, source.procedure_id, number, box.unique_id, image)
             rows.append((*key, *box.edges, *sizes[number]))
@@ -376,7 +377,7 @@ def annotation_texts(place: Path) -> Iterator[tuple[int, str, str]]:
     names: dict[int, str] = {}
     for path, data in read_members(place, is_annotation):
         name = check_utf8(path.rpartition("/")[2], place)
-        frame = _add_frame(names, name, f"{place}{INSIDE}{name}", place)
+        frame = _add_frame(names, name, member_name(str(place), name), place)
         yield frame, name, data.decode("utf-8", "replace")
 
 

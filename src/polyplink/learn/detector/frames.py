@@ -13,9 +13,8 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.empty import read_empty
-from polyplink.data.files.archives import INSIDE
+from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Pixels, decoded_image, resize
-from polyplink.data.files.video import split_frame_name
 from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
 from polyplink.learn.detector.augmented_frames import TrainingFrames, pad_boxes
@@ -170,7 +169,7 @@ def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Im
     if name is None:
         return dict.fromkeys(numbers) if crop_source(source) is not None else {}
     digits = _NUMBER.search(name)
-    if INSIDE in name or digits is None:
+    if image_place(name).member is not None or digits is None:
         return {}
     start, before, after = int(digits[0]) - first, name[: digits.start()], name[digits.end() :]
 
@@ -182,7 +181,7 @@ def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Im
     return {
         number: name
         for number in numbers
-        if split_frame_name(name := named(number)) or (source / name).is_file()
+        if image_place(name := named(number)).frame is not None or (source / name).is_file()
     }
 
 
