@@ -12,13 +12,12 @@ import json
 import os
 import pkgutil
 import select
-import shlex
 import signal
 import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,13 @@ with socket.socket(socket.AF_UNIX) as to:
     to.connect({address!r})
     job = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "environment": dict(os.environ)}}
     socket.send_fds(to, [json.dumps(job).encode()], [0, 1, 2])
-    sys.exit(int(to.recv(9) or 1))
+    sys.exit(int(to.recv(9) or {killed}))
 """
 MOST = 1 << 20  # maximum size of a job, bytes
+KILLED = 137  # exit code of a process that ended without one, as shells give it after SIGKILL
 
 
-def import_libraries() -> None:
+def _import_libraries() -> None:
     """Import the packages and their lazy imports, so that a forked process imports little."""
     from polyplink.core.lazy_torch import timm  # noqa: PLC0415
 
@@ -63,19 +63,22 @@ class Forked:
             code: The script; it ends at the first failing line.
             cwd: Working directory.
         """
+        return self._run(["bash", "-ex", "-c", code], cwd)
+
+    def python(self, code: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+        """Run Python code as `python -c` does."""
+        return self._run([str(self.folder / "polyplink"), CODE, code], cwd)
+
+    def _run(self, command: Sequence[str], cwd: Path) -> "subprocess.CompletedProcess[str]":
         path = f"{self.folder}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}"
         return subprocess.run(
-            ["bash", "-ex", "-c", code],
+            command,
             cwd=cwd,
             env=os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "PATH": path + os.environ["PATH"]},
             capture_output=True,
             text=True,
             check=False,
         )
-
-    def python(self, code: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-        """Run Python code as `python -c` does."""
-        return self.run(f"polyplink {shlex.quote(CODE)} {shlex.quote(code)}", cwd)
 
 
 CODE = "--python"  # followed by Python code to run instead of the command line
@@ -91,7 +94,7 @@ def forked(folder: Path) -> Iterator[Forked]:
     """
     address = str(folder / "socket")
     shim = folder / "polyplink"
-    shim.write_text(SHIM.format(python=sys.executable, address=address))
+    shim.write_text(SHIM.format(python=sys.executable, address=address, killed=KILLED))
     shim.chmod(0o755)
     command = [sys.executable, "-m", "tests.forked", address]
     root = Path(__file__).parents[1]
@@ -130,7 +133,7 @@ def _child(job: Mapping[str, Any]) -> int:
 
 
 def _serve(address: str) -> None:
-    import_libraries()
+    _import_libraries()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)

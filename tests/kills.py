@@ -1,25 +1,22 @@
 """Runs commands in processes that kill themselves (SIGKILL) at a chosen file event.
 
 A file event is an opening for writing, a renaming, a removal or a new folder below one folder. The
-processes are forked from one that has imported the command line, so that a kill takes a fraction
-of a second.
+processes are forked (see `tests.forked`), so that a kill takes a fraction of a second.
 """
 
 import contextlib
 import importlib
-import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
 
-from tests.forked import import_libraries
+from tests.forked import KILLED, Forked, forked
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink"}
@@ -32,8 +29,8 @@ class Killer:
         events: Number of file events of the last command that was not killed.
     """
 
-    def __init__(self, server: "subprocess.Popen[str]") -> None:
-        self.server = server
+    def __init__(self, processes: Forked) -> None:
+        self.processes = processes
         self.events = 0
 
     def run(self, *arguments: str | Path, below: Path, event: int = 0) -> int:
@@ -47,14 +44,13 @@ class Killer:
         Returns:
             The exit code, -9 if it was killed.
         """
-        job = {"arguments": [*map(str, arguments)], "below": str(below), "event": event}
-        assert self.server.stdin is not None
-        assert self.server.stdout is not None
-        print(json.dumps(job), file=self.server.stdin, flush=True)
-        answer = json.loads(self.server.stdout.readline())
-        assert answer["code"] in (0, -9), answer["output"]
-        self.events = answer.get("events", self.events)
-        return int(answer["code"])
+        job = ([*map(str, arguments)], str(below), event)
+        ended = self.processes.python(f"from tests.kills import run; run{job!r}", Path.cwd())
+        if ended.returncode == KILLED:
+            return -9
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        self.events = int(ended.stdout.splitlines()[-1])
+        return 0
 
     def at_events(
         self, *arguments: str | Path, below: Path, events: Iterable[int]
@@ -85,13 +81,8 @@ def spread(events: int, most: int) -> list[int]:
 @contextlib.contextmanager
 def killer() -> Iterator[Killer]:
     """Start the process from which the commands are forked."""
-    command = [sys.executable, "-m", "tests.kills"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        yield Killer(server)
-        assert server.stdin is not None
-        server.stdin.close()
+    with TemporaryDirectory() as folder, forked(Path(folder)) as processes:
+        yield Killer(processes)
 
 
 def contents(folder: Path) -> dict[str, Any]:
@@ -128,44 +119,21 @@ def _kill_at(below: str, event: int) -> list[int]:
     return count
 
 
-def _child(job: dict[str, Any], report: int) -> None:
+def run(arguments: list[str], below: str, event: int) -> NoReturn:
+    """Run a command line in this process, which is killed at a file event; see `Killer.run`.
+
+    The last line that it prints is the number of file events.
+    """
     app = importlib.import_module("polyplink.cli.command").app
     time.perf_counter = lambda: 0.0  # so that files do not contain run times
-    output, code = io.StringIO(), 3
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        events = _kill_at(job["below"], job["event"])
+    events, code = _kill_at(below, event), 0
+    if arguments[0] == "answer":  # what `review` does on an answer
+        desk = importlib.import_module("polyplink.serve.desk").Desk(*map(Path, arguments[1:]))
+        code = int(not desk.correct(0, {"kind": "same", "a": 0, "b": 1}))
+    else:
         try:
-            if job["arguments"][0] == "answer":  # what `review` does on an answer
-                desk = importlib.import_module("polyplink.serve.desk").Desk(
-                    *map(Path, job["arguments"][1:])
-                )
-                code = int(not desk.correct(0, {"kind": "same", "a": 0, "b": 1}))
-            else:
-                app(job["arguments"])
+            app(arguments)
         except SystemExit as end:
             code = int(end.code or 0)
-        except BaseException:
-            traceback.print_exc()
-    answer = {"code": code, "output": output.getvalue()[-3000:], "events": events[0]}
-    os.write(report, json.dumps(answer).encode())
-    os._exit(code)
-
-
-def _serve() -> None:
-    import_libraries()
-    for line in sys.stdin:
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(read)
-            _child(json.loads(line), write)
-        os.close(write)
-        with os.fdopen(read) as pipe:
-            answer = pipe.read()
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        print(json.dumps({"output": ""} | json.loads(answer or "{}") | {"code": code}), flush=True)
-
-
-if __name__ == "__main__":
-    _serve()
+    print(events[0])
+    sys.exit(code)
