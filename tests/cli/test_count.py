@@ -18,9 +18,9 @@ from polyplink.cli.live import live
 from polyplink.cli.run import run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
+from polyplink.counting.count_part import count_messages, count_part, counted_procedures
 from polyplink.counting.interval import Coverage
 from polyplink.counting.link import LinkedPart, link_messages, link_part, linked_boxes
-from polyplink.counting.record import count_messages, counted_procedures, record_count
 from polyplink.counting.result import Count
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.device import pick_device
@@ -190,7 +190,7 @@ def test_the_record_of_a_count_with_intervals(
     write_data(tmp_path / "truth", truth)
 
     def recorded(truth: Path | None = None) -> tuple[Count, list[str]]:
-        count, notes = record_count(
+        count, notes = count_part(
             part,
             boxes,
             sample_run.run,

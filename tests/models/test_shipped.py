@@ -12,7 +12,7 @@ import pytest
 from polyplink.associate.identities import from_record
 from polyplink.core.artefacts import file_key, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting.record import shipped_messages, used_models
+from polyplink.counting.count_part import shipped_messages, used_models
 from polyplink.data.origin import write_origin
 from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, read_record as read_detector_record

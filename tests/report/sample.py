@@ -12,20 +12,20 @@ from polyplink.associate.identities import Doubt
 from polyplink.core.messages import Message
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import Comparison, FigureColumn, Method
-from polyplink.report.contents import Procedure, Report, Tracklet
+from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet
 
 HTML_INJECTION = "<script>alert('x')</script>&\"</title>"
 
 
 def tracklet(
     name: str, first: int, last: int, predicted: str, polyp_id: str | None = None
-) -> Tracklet:
+) -> ReportedTracklet:
     """A tracklet with a grey crop and a confidence."""
     crop = np.full((120, 100, 3), 90, dtype=np.uint8)
-    return Tracklet(name, first, last, predicted, polyp_id, 0.75, crop)
+    return ReportedTracklet(name, first, last, predicted, polyp_id, 0.75, crop)
 
 
-def procedure(name: str = "p0") -> Procedure:
+def procedure(name: str = "p0") -> ReportedProcedure:
     """Five tracklets of two true polyps, counted as three."""
     members = (
         tracklet("t0", 0, 99, "x", "a"),
@@ -36,7 +36,7 @@ def procedure(name: str = "p0") -> Procedure:
     )
     similarity = np.eye(5) * 0.5 + 0.5
     links = (Doubt((2,), (0, 1), False, 0.6, (2, 0)),)
-    return Procedure(name, 3000, members, 25.0, 2, similarity, True, links)
+    return ReportedProcedure(name, 3000, members, 25.0, 2, similarity, True, links)
 
 
 def comparison() -> Comparison:
@@ -90,7 +90,7 @@ def print_table(table: RenderableType, width: int = 140) -> str:
 
 
 @st.composite
-def procedures(draw: st.DrawFn) -> Procedure:
+def procedures(draw: st.DrawFn) -> ReportedProcedure:
     """Random procedures: with overlaps, unknown truth, one-frame tracklets or no tracklets."""
     n = draw(st.integers(0, 12))
     n_frames = draw(st.integers(1, 5000))
@@ -100,9 +100,9 @@ def procedures(draw: st.DrawFn) -> Procedure:
         last = draw(st.integers(first, n_frames - 1))
         predicted = draw(st.sampled_from(["x", "y", "z"]))
         true = draw(st.sampled_from(["a", "b", "c", None]))
-        members.append(Tracklet(f"t{index}", first, last, predicted, true))
+        members.append(ReportedTracklet(f"t{index}", first, last, predicted, true))
     fps = draw(st.sampled_from([None, 25.0, 59.94]))
-    return Procedure("p", n_frames, tuple(members), fps)
+    return ReportedProcedure("p", n_frames, tuple(members), fps)
 
 
 class ParsedPage(HTMLParser):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.report.contents import Procedure
+from polyplink.report.contents import ReportedProcedure
 from polyplink.report.formats import Texts
 from polyplink.report.polyps import TICKS, Timeline, assign_lanes, describe, layout, match
 from tests.report.sample import procedure, procedures
@@ -15,12 +15,12 @@ SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25)
 )
 
 
-def draw(case: Procedure) -> Timeline:
+def draw(case: ReportedProcedure) -> Timeline:
     return layout(case, match(case), Texts())
 
 
 @given(procedures())
-def test_every_polyp_has_a_line_with_its_views_and_ticks_are_few(case: Procedure) -> None:
+def test_every_polyp_has_a_line_with_its_views_and_ticks_are_few(case: ReportedProcedure) -> None:
     drawing, matching = draw(case), match(case)
     counted = [f"polyp {polyp.label}" for polyp in matching.counted.values()]
     true = [f"true {polyp.label}" for polyp in matching.true.values()]

@@ -15,7 +15,13 @@ from polyplink.associate.identities import Doubt, OperatingPoint
 from polyplink.associate.probes import Reading
 from polyplink.core.messages import Message, text_of
 from polyplink.data.faults import Faults, place_of
-from polyplink.report.contents import Procedure, Report, Tracklet, named_stages, shown_setting
+from polyplink.report.contents import (
+    Report,
+    ReportedProcedure,
+    ReportedTracklet,
+    named_stages,
+    shown_setting,
+)
 from polyplink.report.page import MOST_VIEWS, render, render_fragment
 from tests.report.sample import ParsedPage, procedure, report, tracklet
 
@@ -66,7 +72,7 @@ class SeenTexts(HTMLParser):
         return [line for text in self.texts for line in text.split("\n")]
 
 
-def named(case: Procedure, name: str) -> Procedure:
+def named(case: ReportedProcedure, name: str) -> ReportedProcedure:
     """A procedure with names that are recognised as data."""
     members = tuple(
         replace(
@@ -89,7 +95,9 @@ def reports() -> list[Report]:
     )
     apart = Doubt((1,), (0, 2, 3), False, 0.6, (1, 0))
     joined = Doubt((3,), (4,), True, 0.2, (3, 4))
-    many_views = tuple(Tracklet(f"t{i}", 9 * i, 9 * i + 5, "x") for i in range(MOST_VIEWS + 1))
+    many_views = tuple(
+        ReportedTracklet(f"t{i}", 9 * i, 9 * i + 5, "x") for i in range(MOST_VIEWS + 1)
+    )
     known = replace(
         full,
         tracklets=(wrong, *full.tracklets[1:]),
@@ -99,8 +107,8 @@ def reports() -> list[Report]:
         converged=False,
         readings={"x": Reading(5.2, 3.1, 8.7, adenoma=0.72)},
     )
-    unknown = Procedure("", 3000, many_views, interval=(1, 1), converged=True)
-    without_views = Procedure("", 100, (), n_polyps=1)
+    unknown = ReportedProcedure("", 3000, many_views, interval=(1, 1), converged=True)
+    without_views = ReportedProcedure("", 100, (), n_polyps=1)
     procedures = (
         named(known, "A"),
         named(unknown, "B"),

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from polyplink.associate.identities import Doubt
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import Comparison, FigureColumn, Method
-from polyplink.report.contents import Procedure, Report, Tracklet
+from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet
 from polyplink.report.page import VIEW, jpeg, most_doubtful, render
 from polyplink.report.polyps import match
 from tests.report.sample import (
@@ -91,12 +91,12 @@ def test_a_page_with_only_a_comparison_has_figures_and_no_counts() -> None:
 
 
 def test_texts_from_data_are_escaped() -> None:
-    hostile_procedure = Procedure(
+    hostile_procedure = ReportedProcedure(
         HTML_INJECTION,
         100,
         (
-            Tracklet(HTML_INJECTION, 0, 9, HTML_INJECTION, HTML_INJECTION, 0.5),
-            Tracklet("t", 20, 29, "x", "other"),
+            ReportedTracklet(HTML_INJECTION, 0, 9, HTML_INJECTION, HTML_INJECTION, 0.5),
+            ReportedTracklet("t", 20, 29, "x", "other"),
         ),
         25.0,
         2,
@@ -197,7 +197,7 @@ def test_empty_sections_say_that_they_are_empty() -> None:
         assert part in page.words
     empty_sections = replace(
         EMPTY,
-        procedures=(Procedure("p", 10, ()),),
+        procedures=(ReportedProcedure("p", 10, ()),),
         comparison=Comparison((), ()),
         curves={"loss": ()},
     )
@@ -220,7 +220,7 @@ def test_the_epoch_of_the_weights_is_named_and_marked_in_every_curve() -> None:
 
 @given(procedures())
 @settings(max_examples=8)
-def test_random_procedures_give_balanced_pages(case: Procedure) -> None:
+def test_random_procedures_give_balanced_pages(case: ReportedProcedure) -> None:
     text = render(replace(EMPTY, procedures=(case,)))
     assert ParsedPage(text).balanced
     assert len(svgs(text)) == (2 if case.tracklets else 1)
@@ -238,12 +238,13 @@ def test_crops_are_stored_small() -> None:
 
 def test_a_long_strip_keeps_wrong_and_least_certain_views() -> None:
     members = [
-        Tracklet(f"t{i}", 100 * i, 100 * i + 50, "x", "a", 0.9 - 0.01 * i) for i in range(20)
+        ReportedTracklet(f"t{i}", 100 * i, 100 * i + 50, "x", "a", 0.9 - 0.01 * i)
+        for i in range(20)
     ]
     members[0] = replace(members[0], polyp_id="b", confidence=1.0)
     members[1] = replace(members[1], confidence=None)
     members[2] = replace(members[2], confidence=float("nan"))
-    case = Procedure("p", 3000, tuple(members))
+    case = ReportedProcedure("p", 3000, tuple(members))
     views = most_doubtful(members, match(case))
     assert [t.tracklet_id for t in views] == [f"t{i}" for i in (0, 1, 2, *range(11, 20))]
     assert "the 12 least certain shown" in render(replace(EMPTY, procedures=(case,)))

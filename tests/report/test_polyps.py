@@ -2,12 +2,12 @@ from itertools import permutations
 
 from hypothesis import given
 
-from polyplink.report.contents import Procedure
+from polyplink.report.contents import ReportedProcedure
 from polyplink.report.polyps import HUES, TEXTURES, letters, look, match
 from tests.report.sample import procedure, procedures
 
 
-def most_shared_frames(case: Procedure) -> int:
+def most_shared_frames(case: ReportedProcedure) -> int:
     """Largest number of shared frames over all one-to-one pairings."""
     known = [t for t in case.tracklets if t.polyp_id is not None]
     counted = sorted({t.predicted for t in known})
@@ -22,7 +22,7 @@ def most_shared_frames(case: Procedure) -> int:
 
 
 @given(procedures())
-def test_the_pairing_maximises_shared_frames(case: Procedure) -> None:
+def test_the_pairing_maximises_shared_frames(case: ReportedProcedure) -> None:
     matching = match(case)
     shared = sum(
         t.last - t.first + 1
@@ -33,7 +33,7 @@ def test_the_pairing_maximises_shared_frames(case: Procedure) -> None:
 
 
 @given(procedures())
-def test_the_pairing_is_one_to_one_and_partners_look_alike(case: Procedure) -> None:
+def test_the_pairing_is_one_to_one_and_partners_look_alike(case: ReportedProcedure) -> None:
     matching = match(case)
     assert set(matching.counted) == {t.predicted for t in case.tracklets}
     assert set(matching.true) == {t.polyp_id for t in case.tracklets} - {None}

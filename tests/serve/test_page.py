@@ -28,7 +28,7 @@ from playwright.sync_api import (
 
 from polyplink.associate.identities import Doubt
 from polyplink.counting.corrections import Correction, append_correction
-from polyplink.report.contents import Procedure, Report, Tracklet
+from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet
 from polyplink.report.page import render
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, hand_off
@@ -361,10 +361,11 @@ def open_report(context: BrowserContext, path: Path) -> Page:
     """The report of a procedure with forty polyps and many questions."""
     crop = np.full((160, 160, 3), 90, dtype=np.uint8)
     views = [
-        Tracklet(f"t{i}", 50 * i, 50 * i + 35, f"p{i // 6}", None, 0.5, crop) for i in range(240)
+        ReportedTracklet(f"t{i}", 50 * i, 50 * i + 35, f"p{i // 6}", None, 0.5, crop)
+        for i in range(240)
     ]
     links = [Doubt((i,), (i + 1, i + 2), True, 0.3, (i, i + 1)) for i in range(0, 90, 6)]
-    case = Procedure(LONG_NAME, 12_000, tuple(views), 25.0, None, None, True, tuple(links))
+    case = ReportedProcedure(LONG_NAME, 12_000, tuple(views), 25.0, None, None, True, tuple(links))
     path.write_text(render(Report("Polyp count", "data", "today", "here", procedures=(case,))))
     page = context.new_page()
     page.goto(path.as_uri())

@@ -31,7 +31,7 @@ def hand_off_review(
     from polyplink.counting.corrections import counted_folder
 
     counted_folder(folder)
-    from polyplink.counting.record import named_procedures
+    from polyplink.counting.count_part import named_procedures
     from polyplink.serve.desk import open_desk
     from polyplink.serve.handoff import FOLDER, hand_off, outdated_messages
 

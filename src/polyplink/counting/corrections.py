@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from polyplink.core.artefacts import content_key, settle
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.counting.record import named_procedures
+from polyplink.counting.count_part import named_procedures
 from polyplink.counting.result import FILE
 from polyplink.data.files.folders import check_is_folder
 

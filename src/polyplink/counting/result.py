@@ -1,7 +1,8 @@
-"""The record of a count: `count` writes it as count.json, and all that shows a count reads it.
+"""The result of a count, as count.json stores it and everything that shows a count reads it.
 
 The report, the review and its hand-off, the page of a running procedure, notebooks and `--json`
-take number, interval, links to review and warnings from here, so that none of them omits one.
+take number, interval, links to review and warnings from here, so that none of them omits one. What
+only the report draws (crops, similarities, true polyps) is in `report.contents`, and never stored.
 """
 
 from collections.abc import Mapping

@@ -24,8 +24,8 @@ from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
 from polyplink.core.text import readable_path
 from polyplink.counting.corrections import LOG, read_corrections, review_messages
+from polyplink.counting.count_part import ASSIGNMENT, VIEWS, count_part, views_table
 from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
-from polyplink.counting.record import ASSIGNMENT, VIEWS, record_count, views_table
 from polyplink.counting.result import Count
 from polyplink.data.origin import read_origin, read_warnings
 from polyplink.data.returned import return_boxes
@@ -55,7 +55,7 @@ class Counted:
         report: The report's file.
         polyps: Polyps counted in all procedures.
         page: The contents of the report.
-        count: The record of the count, as written to count.json.
+        count: The contents of count.json.
         boxes: The linked boxes: procedure_id, frame, x, y, w, h, score, polyp and
             tracklet (both from 1 in a procedure), and interpolated (in a gap of the tracklet).
         data: The data set that was counted.
@@ -253,7 +253,7 @@ def count_data(
     # The count, and its report.
     boxes = linked_boxes(prepared, linked.linked)
     warnings = (*read_warnings(data), *warnings)
-    count, notes = record_count(
+    count, notes = count_part(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )
     hand_off = _COMMAND_LINE(["polyplink", "hand-off", str(out)])

@@ -1,6 +1,7 @@
-"""The contents of the page of a count or an evaluation: their records, and how they are filled.
+"""The contents of a report, the page of a count or an evaluation, and how they are filled.
 
-The other modules here turn them into pages, tables and plots.
+The other modules here turn them into pages, tables and plots. They are made from the linked
+procedures, for one page, and not stored; the stored result is a `counting.result.Count`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ Fact = tuple[Line, float | Line | Sequence[Message]]  # name and value of a sett
 
 
 @dataclass(frozen=True)
-class Tracklet:
+class ReportedTracklet:
     """A tracklet in the report.
 
     Attributes:
@@ -60,7 +61,7 @@ class Tracklet:
 
 
 @dataclass(frozen=True)
-class Procedure:
+class ReportedProcedure:
     """A procedure in the report: its tracklets and their predicted identities.
 
     Attributes:
@@ -83,13 +84,13 @@ class Procedure:
 
     procedure_id: str
     n_frames: int
-    tracklets: tuple[Tracklet, ...] = field(repr=False)
+    tracklets: tuple[ReportedTracklet, ...] = field(repr=False)
     fps: float | None = None
     n_polyps: int | None = None
     similarity: NDArray[np.floating] | None = field(default=None, repr=False)
     converged: bool | None = None
     uncertain: tuple[Doubt, ...] = field(default=(), repr=False)
-    alarms: tuple[Tracklet, ...] = field(default=(), repr=False)
+    alarms: tuple[ReportedTracklet, ...] = field(default=(), repr=False)
     interval: tuple[int, int] | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict, repr=False)
 
@@ -150,7 +151,7 @@ class Report:
     seed: int | None = None
     simulated: bool = False
     version: str = __version__
-    procedures: tuple[Procedure, ...] = field(default=(), repr=False)
+    procedures: tuple[ReportedProcedure, ...] = field(default=(), repr=False)
     comparison: "Comparison | None" = field(default=None, repr=False)
     curves: Mapping[str, Values] = field(default_factory=dict, repr=False)
     best_epoch: int | None = None
@@ -333,8 +334,8 @@ def _procedure(
     linked: Linked | None,
     prepared: Prepared,
     alarms: pl.DataFrame | None,
-) -> Procedure:
-    """The record of a procedure for the report; without tracklets its time line is empty."""
+) -> ReportedProcedure:
+    """A procedure of the report; without tracklets its time line is empty."""
     row: dict[str, Any] = prepared.data.procedures.row(
         by_predicate=pl.col("procedure_id") == procedure_id, named=True
     )
@@ -343,8 +344,8 @@ def _procedure(
     n_polyps = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
     crops = prepared.crops(procedure_id)
 
-    def tracklet_of(tracklet: Mapping[str, Any], predicted: str, score: float) -> Tracklet:
-        return Tracklet(
+    def tracklet_of(tracklet: Mapping[str, Any], predicted: str, score: float) -> ReportedTracklet:
+        return ReportedTracklet(
             tracklet_id=tracklet["tracklet_id"],
             first=tracklet["first_frame"],
             last=tracklet["last_frame"],
@@ -356,7 +357,7 @@ def _procedure(
         )
 
     alarm_rows = [] if alarms is None else alarms.filter(procedure_id=procedure_id).rows(named=True)
-    empty = Procedure(
+    empty = ReportedProcedure(
         procedure_id,
         row["n_frames"],
         (),

@@ -17,7 +17,7 @@ from PIL import Image
 from polyplink.associate.identities import Doubt
 from polyplink.core.artefacts import write_text
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.report.contents import Procedure, Report, Tracklet, Values
+from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet, Values
 from polyplink.report.formats import Texts, environment
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, Timeline, describe, layout, match
@@ -39,8 +39,8 @@ class Strip(NamedTuple):
     """The views of a counted polyp."""
 
     polyp: Polyp
-    views: list[Tracklet]
-    pictured: list[Tracklet]  # those whose crops are on the page
+    views: list[ReportedTracklet]
+    pictured: list[ReportedTracklet]  # those whose crops are on the page
     n_wrong: int
 
 
@@ -48,13 +48,13 @@ class Section(NamedTuple):
     """The section of a procedure on the page."""
 
     anchor: str
-    procedure: Procedure
+    procedure: ReportedProcedure
     matching: Matching
     timeline: Timeline
     strips: list[Strip]
     matrix: str | None  # SVG: similarities ordered by counted polyp, then time
     n_wrong: int
-    alarms: list[Tracklet]  # false alarms whose crops are on the page
+    alarms: list[ReportedTracklet]  # false alarms whose crops are on the page
 
 
 class UncertainLink(NamedTuple):
@@ -62,7 +62,7 @@ class UncertainLink(NamedTuple):
 
     section: Section
     doubt: Doubt
-    sides: list[list[Tracklet]]
+    sides: list[list[ReportedTracklet]]
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -189,7 +189,7 @@ def _methods_drawn(comparison: "Comparison | None") -> str:
     return inline_svg(figure, "Methods in the figures to look at first, with 95 % intervals")
 
 
-def _section(index: int, procedure: Procedure, t: Texts) -> Section:
+def _section(index: int, procedure: ReportedProcedure, t: Texts) -> Section:
     """Match the polyps of a procedure, and draw its time line, views and similarities."""
     # The views of each polyp.
     matching, members = match(procedure), procedure.tracklets
@@ -228,10 +228,10 @@ def _section(index: int, procedure: Procedure, t: Texts) -> Section:
     )
 
 
-def most_doubtful(members: list[Tracklet], matching: Matching) -> list[Tracklet]:
+def most_doubtful(members: list[ReportedTracklet], matching: Matching) -> list[ReportedTracklet]:
     """At most 12 tracklets of a polyp, in temporal order; wrong and least certain ones first."""
 
-    def doubt(tracklet: Tracklet) -> tuple[bool, float]:
+    def doubt(tracklet: ReportedTracklet) -> tuple[bool, float]:
         confidence = tracklet.confidence or 0.0
         return (
             not matching.is_wrong(tracklet),

@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import linear_sum_assignment
 
-from polyplink.report.contents import Procedure, Tracklet
+from polyplink.report.contents import ReportedProcedure, ReportedTracklet
 from polyplink.report.formats import Texts, clock, percent
 
 # Six colours of Okabe and Ito (2008, "Color universal design") and a brown; the yellow and black of
@@ -85,26 +85,26 @@ class Matching:
     counted: dict[str, Polyp]
     true: dict[str, Polyp]
 
-    def counted_of(self, tracklet: Tracklet) -> Polyp:
+    def counted_of(self, tracklet: ReportedTracklet) -> Polyp:
         """The counted polyp to which a tracklet was assigned."""
         return self.counted[tracklet.predicted]
 
-    def true_of(self, tracklet: Tracklet) -> Polyp | None:
+    def true_of(self, tracklet: ReportedTracklet) -> Polyp | None:
         """The polyp that a tracklet shows, or None if unknown."""
         return None if tracklet.polyp_id is None else self.true[tracklet.polyp_id]
 
-    def is_wrong(self, tracklet: Tracklet) -> bool:
+    def is_wrong(self, tracklet: ReportedTracklet) -> bool:
         """Whether a tracklet's true polyp is known and its counted polyp does not match it."""
         partner = self.counted_of(tracklet).partner
         return tracklet.polyp_id is not None and tracklet.polyp_id != partner
 
 
-def in_time(procedure: Procedure) -> list[Tracklet]:
+def in_time(procedure: ReportedProcedure) -> list[ReportedTracklet]:
     """The tracklets of a procedure, sorted by time."""
     return sorted(procedure.tracklets, key=lambda t: (t.first, t.last, t.tracklet_id))
 
 
-def match(procedure: Procedure) -> Matching:
+def match(procedure: ReportedProcedure) -> Matching:
     """Match counted with true polyps, one to one, so that matches share the most frames.
 
     This is an exact linear assignment; two polyps without a common frame do not match. A true polyp
@@ -184,7 +184,7 @@ class Timeline(NamedTuple):
     summary: str  # one sentence for screen readers
 
 
-def layout(procedure: Procedure, matching: Matching, t: Texts) -> Timeline:
+def layout(procedure: ReportedProcedure, matching: Matching, t: Texts) -> Timeline:
     """Place the tracklets of a procedure on an axis over its whole recording.
 
     Args:
@@ -196,7 +196,7 @@ def layout(procedure: Procedure, matching: Matching, t: Texts) -> Timeline:
     scale = WIDTH / max(1, procedure.n_frames)
 
     # The name, look and tracklets of each counted polyp and, after them, of each true one.
-    groups: list[tuple[str, Look | None, list[Tracklet]]] = []
+    groups: list[tuple[str, Look | None, list[ReportedTracklet]]] = []
     for polyp in matching.counted.values():
         members = [tracklet for tracklet in tracklets if matching.counted_of(tracklet) == polyp]
         groups.append((t("report.polyp", n=polyp.label), polyp.look, members))
@@ -253,7 +253,7 @@ def layout(procedure: Procedure, matching: Matching, t: Texts) -> Timeline:
     )
 
 
-def describe(tracklet: Tracklet, matching: Matching, fps: float | None, t: Texts) -> str:
+def describe(tracklet: ReportedTracklet, matching: Matching, fps: float | None, t: Texts) -> str:
     """Hover text of a tracklet: frames, share bridged, counted and true polyp, confidence."""
     counted, true = matching.counted_of(tracklet), matching.true_of(tracklet)
     span = {"first": tracklet.first, "last": tracklet.last}
@@ -292,7 +292,7 @@ def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
     return lanes
 
 
-def ticks(procedure: Procedure) -> list[tuple[float, str]]:
+def ticks(procedure: ReportedProcedure) -> list[tuple[float, str]]:
     """Frame and text of each tick: round times if the frame rate is known, else frame numbers."""
     fps, last = procedure.fps, max(1, procedure.n_frames)
     if fps:

@@ -67,7 +67,7 @@ class PartVectors:
 
     Args:
         out: The counted folder.
-        count: The record of the count, which names the weights.
+        count: The count, which names the weights.
         prepared: The prepared data set that was counted.
     """
 

@@ -22,8 +22,8 @@ from polyplink.core.artefacts import to_plain, whole_file, write_json, write_tex
 from polyplink.core.errors import PolyplinkError, extras_installed, visible
 from polyplink.core.messages import Message
 from polyplink.core.text import brief, csv_cell, file_name, readable_path
+from polyplink.counting.count_part import named_procedures
 from polyplink.counting.interval import Cover
-from polyplink.counting.record import named_procedures
 from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.mot import write_mot
 from polyplink.data.returned import return_boxes

@@ -7,8 +7,8 @@ import numpy as np
 
 from polyplink.associate.identities import OperatingPoint, from_record
 from polyplink.core.messages import Message
+from polyplink.counting.count_part import rate_messages, shipped_messages, used_models
 from polyplink.counting.interval import Cover, cover_of
-from polyplink.counting.record import rate_messages, shipped_messages, used_models
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings

@@ -1,4 +1,4 @@
-"""The record of a count, its warnings and its views, from the linked procedures of a part."""
+"""Count the linked procedures of a part: the result, its warnings and the table of its views."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ VIEWS = (
 )
 
 
-def record_count(
+def count_part(
     part: LinkedPart,
     boxes: pl.DataFrame,
     weights: Path,
@@ -63,7 +63,7 @@ def record_count(
     purpose: str,
     warnings: Sequence[str | Message],
 ) -> tuple[Count, list[Message]]:
-    """The record of a count, and notes for its report.
+    """The result of a count, and notes for its report.
 
     Args:
         part: The counted part.
@@ -98,7 +98,7 @@ def record_count(
     if part.cover.has_intervals and not all(procedure.polyps for procedure in procedures):
         notes.append(Message("notes.zero"))
 
-    # The record.
+    # The result.
     point = to_plain(part.point)
     if point["alarms"] is not None:
         del point["alarms"]["vector"]  # coefficients, as many as a vector has numbers
@@ -299,7 +299,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
 
 
 def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
-    """The record of each procedure: polyps with their tracklets, and links to review."""
+    """The count of each procedure: polyps with their tracklets, and links to review."""
     by_name = {procedure.tracklets.procedure_id: procedure for procedure in part.linked}
     procedures = []
     for name in part.encoded.prepared.procedures:
@@ -312,7 +312,7 @@ def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
 
 
 def _linked_procedure(counted: CountedProcedure, linked: Linked) -> CountedProcedure:
-    """The record of a procedure with the polyps that its tracklets were linked to."""
+    """The count of a procedure with the polyps that its tracklets were linked to."""
     # The tracklets of each polyp.
     rows = list(linked.tracklets.table.iter_rows(named=True))
     identities, labels = linked.identities, linked.identities.labels.tolist()
