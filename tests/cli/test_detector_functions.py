@@ -190,6 +190,9 @@ def ragged(image): return [[1, 2, 30, 40, 0.9], [1]]
 def tensor(image): return Tensor()
 def broken(image): return image.boxes
 def no_argument(): return []
+def ends_program(image): raise SystemExit
+def ends_iteration(image): raise StopIteration
+def loses_server(image): raise BrokenPipeError("of the server")
 """
 
 
@@ -216,7 +219,9 @@ def test_what_is_not_a_detector_in_a_file_is_refused(
     assert_refused(polyplink("detect", frames, out, "--detector", f"{file}{name}"), message)
 
 
-@pytest.mark.parametrize("name", ["broken", "no_argument"])
+@pytest.mark.parametrize(
+    "name", ["broken", "no_argument", "ends_program", "ends_iteration", "loses_server"]
+)
 def test_a_fault_in_a_function_is_for_its_user_to_correct(
     sample_run: SampleRun, tmp_path: Path, file: Path, name: str
 ) -> None:
@@ -230,3 +235,10 @@ def test_a_fault_in_a_function_is_for_its_user_to_correct(
         fault = polyplink(*verb)
         assert fault.exit_code == 3
         assert f"this is a fault of detector '{name}'" in fault.stderr
+
+
+def test_a_file_that_ends_the_program_on_import_is_refused(tmp_path: Path, file: Path) -> None:
+    file.write_text("import argparse\nargparse.ArgumentParser().parse_args(['detect'])\n")
+    (tmp_path / "film").mkdir()
+    result = polyplink("detect", tmp_path / "film", tmp_path / "data", "--detector", f"{file}:f")
+    assert_refused(result, "my_detectors.py cannot be imported (SystemExit: 2, line 2); correct it")

@@ -181,7 +181,9 @@ def extras_installed(purpose: str = "this") -> Iterator[None]:
 def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
     """Turn every exception into one line on stderr and an exit code.
 
-    The exit code is 2 for a user's mistake, 130 for Ctrl-C, and 3 for any unexpected exception.
+    The exit code is 2 for a user's mistake, 130 for Ctrl-C, and 3 for any unexpected exception. An
+    exception of a part that is not built in (see `Registry.running`) is a fault of this part,
+    whatever its type: it says nothing of polyplink's files and output, nor does it end the command.
 
     Args:
         doing: The command, for the message.
@@ -194,9 +196,12 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
         try:
             with extras_installed(doing):
                 yield
-        except (Exception, KeyboardInterrupt):
-            if debug:
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            of_part = bool(_part_of(error))
+            if debug and (of_part or not isinstance(error, SystemExit)):
                 traceback.print_exc()
+            if of_part and not isinstance(error, MemoryError):
+                _stop(_fault(error, doing), UNEXPECTED)
             raise
     except PolyplinkError as error:
         _stop(str(error), MISTAKE)
@@ -217,7 +222,7 @@ def _stop(message: str, code: int) -> NoReturn:
     raise SystemExit(code) from None
 
 
-def _fault(error: Exception, doing: str) -> str:
+def _fault(error: BaseException, doing: str) -> str:
     """Write the traceback of a fault of a program to a file; describe the exception in a line.
 
     Args:
@@ -242,13 +247,18 @@ def _fault(error: Exception, doing: str) -> str:
         hint = f"the trace is in {name}"
     except OSError:
         hint = "--debug shows the trace"
-    part = str(vars(error).get(PART, ""))
-    at_fault = " of ".join(filter(None, (part, _plugin_of(frames)))) or "polyplink"
+    at_fault = " of ".join(filter(None, (_part_of(error), _plugin_of(frames)))) or "polyplink"
     summary = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
     remedy = "correct" if at_fault.endswith((".py", "'")) else "report"  # no package
     return (
         f"{one_line(summary, 2 * LONGEST_PART)}; this is a fault of {at_fault}: {remedy} it, {hint}"
     )
+
+
+def _part_of(error: BaseException) -> str:
+    """The part that raised an exception, or the one that Python makes of a StopIteration."""
+    raised = error.__cause__ if isinstance(error.__cause__, StopIteration) else error
+    return str(vars(raised).get(PART, ""))
 
 
 def _plugin_of(frames: Sequence[FrameType]) -> str:

@@ -122,7 +122,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         described = f"{self.kind} {name!r} of the package {packages}"
         try:
             part = plugins[name][0].load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = one_line(f"{type(error).__name__}: {first_line(error)}", 200)
             raise PolyplinkError(
                 f"{described} cannot be imported ({reason})",
@@ -254,7 +254,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
             yield
         except PolyplinkError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if name not in self:
                 vars(error)[PART] = f"{self.kind} {name!r}"
             raise
@@ -319,7 +319,7 @@ def import_file(path: Path, kind: str) -> ModuleType:
         module = importlib.import_module(path.stem)
     except PolyplinkError as error:
         raise PolyplinkError(f"{path}: {error.what}", error.hint) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f", line {f.lineno}" for f in frames if f.filename == str(path.resolve())]
         reason = f"{type(error).__name__}: {first_line(error)}{lines[-1] if lines else ''}"

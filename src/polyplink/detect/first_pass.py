@@ -323,7 +323,9 @@ def _looked_at(
         return frame, picture, np.zeros((0, 5)) if picture is None else look(detector, picture)
 
     frames = recording.frames(start, whole=not isinstance(detector, OnnxDetector))
-    return map(find, frames) if workers == 1 else prefetch(find, frames, workers, AHEAD)
+    # Not a map, which a detector's StopIteration would end as if the recording were over.
+    plain = (find(item) for item in frames)
+    return plain if workers == 1 else prefetch(find, frames, workers, AHEAD)
 
 
 def _resumes(follower: Follower, piece: Path) -> bool:
