@@ -191,9 +191,9 @@ class Doubt:
             joined, the most probable one if not.
         close: Whether a reviewer should check it: the decision changes while the price of a polyp
             varies within the interval of the count; or the interval has more than one number, the
-            opposite decision changes the count, and the decision is wrong with a probability of at
-            least `NEGLIGIBLE`. With `OperatingPoint.ask_below`: whether its confidence is below
-            that.
+            sides are separate or the opposite decision changes the count, and the decision is wrong
+            with a probability of at least `NEGLIGIBLE`. With `OperatingPoint.ask_below`: whether
+            its confidence is below that.
         change: Change of the count under the opposite decision, in polyps; 0 if the interval is a
             single number; None if it was not computed.
     """
@@ -301,9 +301,8 @@ def _questions(
     """The decisions of learned links to review, the most important first."""
     setting, below = point.setting, point.ask_below
     assert isinstance(setting, LearnedLinks)
-    max_doubts = MOST_DOUBTS if below is None else P.size
     doubts = uncertain(
-        labels, P, setting, max_doubts, spread=point.spread or ASKED, decided=constraints
+        labels, P, setting, P.size, spread=point.spread or ASKED, decided=constraints
     )
 
     def change(doubt: Doubt) -> int:
@@ -317,16 +316,21 @@ def _questions(
         listed = [*below_confidence, *others[: max(MOST_DOUBTS - len(below_confidence), 0)]]
         first = [replace(doubt, change=change(doubt)) for doubt in listed[:MOST_DOUBTS]]
         return first + [replace(doubt, change=None) for doubt in listed[MOST_DOUBTS:]]
+    # Those that may be open questions first, each in their order.
+    listed = sorted(doubts, key=lambda doubt: not (doubt.close or doubt.doubt >= NEGLIGIBLE))
+    listed = listed[:MOST_DOUBTS]
     if interval is None:
-        return [replace(doubt, change=None) for doubt in doubts]
+        return [replace(doubt, change=None) for doubt in listed]
     if interval[0] == interval[1]:
-        return doubts
-    # The first is reviewed even if it leaves the count as it is, because this is not certain.
-    changed = [replace(doubt, change=change(doubt)) for doubt in doubts]
+        return listed
+    # The first is reviewed even if it leaves the count as it is, because this is not certain. So
+    # are separate polyps: if one pair of their views shows one polyp, all do.
+    changed = [replace(doubt, change=change(doubt)) for doubt in listed]
     return [
         replace(
             doubt,
-            close=doubt.close or (doubt.doubt >= NEGLIGIBLE and (doubt.change != 0 or not i)),
+            close=doubt.close
+            or (doubt.doubt >= NEGLIGIBLE and (doubt.change != 0 or not doubt.joined or not i)),
         )
         for i, doubt in enumerate(changed)
     ]
