@@ -1,0 +1,116 @@
+"""How many answers does a review take, and how often are other decisions wrong?
+
+    make study-questions DATA="COUNT TRUTH"
+
+COUNT is a folder that `polyplink count` or `run` wrote, TRUTH a data folder with the annotated
+boxes of the same procedures. A view shows the polyp that at least half of its boxes overlap
+(IoU 0.3), or is a false alarm and left out, as a reviewer would dismiss it. Every open question is
+answered with the truth, the first one first, until none is open.
+"""
+
+import argparse
+from itertools import pairwise
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from polyplink.associate import identities as identities_module
+from polyplink.associate.clusterers import LearnedLinks
+from polyplink.associate.identities import Constraints, Doubt, identify, uncertain
+from polyplink.associate.links import Views
+from polyplink.data.tables import read_data
+from polyplink.serve.desk import Desk
+from polyplink.tracklets.box_runs import BOX, box_rows
+from tests.studies.sequences_in_a_row import NONE, polyp_of_view
+
+NEGLIGIBLE = (0.0, 0.01, 0.02, 0.05)  # probabilities of an error
+EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 1.0)
+MOST = 10**6  # decisions
+
+
+def polyps_of_views(desk: Desk, truth: Path, index: int) -> tuple[Views, np.ndarray, list[str]]:
+    """The counted views of a procedure that show a polyp, their positions, and their polyps."""
+    name, solved = desk.names[index], desk.solve(index)
+    true_boxes = {}
+    for frame, polyp, *box in (
+        read_data(truth)
+        .detections.filter(procedure_id=name)
+        .select("frame", "polyp_id", *BOX)
+        .iter_rows()
+    ):
+        true_boxes[frame] = (polyp, np.array(box, float))
+    table = solved.table[solved.counted]
+    rows, view = box_rows(table)
+    boxes = desk.prepared.detections[rows].select("frame", *BOX).to_numpy().astype(float)
+    polyps = [polyp_of_view(boxes[view == k], true_boxes) for k in range(table.height)]
+    real = [k for k, polyp in enumerate(polyps) if polyp != NONE]
+    views = solved.views
+    assert views is not None
+    assert views.frames is not None
+    chosen = Views(
+        views.vectors[real], views.start[real], views.end[real], frames=views.frames[real]
+    )
+    return chosen, table["position"].to_numpy()[real], [polyps[k] for k in real]
+
+
+def main() -> None:
+    """Print how often decisions are wrong, and the answers of each procedure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("count", type=Path, help="folder of a count")
+    parser.add_argument("truth", type=Path, help="data folder with annotated boxes")
+    arguments = parser.parse_args()
+    desk = Desk(arguments.count)
+    assert isinstance(desk.point.setting, LearnedLinks)
+    all_procedures = [
+        polyps_of_views(desk, arguments.truth, index)
+        for index in range(len(desk.names))
+        if desk.solve(index).views is not None
+    ]
+    procedures = [procedure for procedure in all_procedures if procedure[2]]
+
+    # Decisions by the probability of an error that the links state.
+    decisions: dict[bool, list[tuple[float, bool]]] = {False: [], True: []}  # by joined
+    for views, positions, polyps in procedures:
+        counted = identify(views, positions, desk.point)
+        for doubt in uncertain(counted.labels, counted.similarity, desk.point.setting, MOST):
+            a, b = doubt.pair
+            wrong = (polyps[a] == polyps[b]) != doubt.joined
+            decisions[doubt.joined].append((doubt.doubt, wrong))
+    print("probability of an error: wrong decisions of all")
+    for joined, label in ((False, "counted as two polyps"), (True, "counted as one polyp")):
+        doubt_and_wrong = np.array(decisions[joined]).reshape(-1, 2)
+        bins = np.digitize(doubt_and_wrong[:, 0], EDGES[1:-1])
+        cells = [
+            f"{low} to {high}: {int(doubt_and_wrong[bins == k, 1].sum())} of {(bins == k).sum()}"
+            for k, (low, high) in enumerate(pairwise(EDGES))
+        ]
+        print(f"{label}: {'; '.join(cells)}")
+
+    # True answers until no question is open.
+    for negligible in NEGLIGIBLE:
+        answers, wrong_before, wrong_after = [], 0, 0
+        with patch.object(identities_module, "NEGLIGIBLE", negligible):
+            for views, positions, polyps in procedures:
+                must: list[tuple[int, int]] = []
+                cannot: list[tuple[int, int]] = []
+                while True:
+                    constraints = Constraints(tuple(must), tuple(cannot))
+                    counted = identify(views, positions, desk.point, constraints)
+                    off = len(counted.names) - len(set(polyps))
+                    wrong_before += off != 0 and not must + cannot
+                    open_doubts: list[Doubt] = [doubt for doubt in counted.doubts if doubt.close]
+                    if not open_doubts:
+                        break
+                    a, b = open_doubts[0].pair
+                    (must if polyps[a] == polyps[b] else cannot).append((a, b))
+                wrong_after += off != 0
+                answers.append(len(must) + len(cannot))
+        print(
+            f"open from {negligible}: {np.mean(answers):.1f} answers, at most {max(answers)}; "
+            f"wrong counts of {len(procedures)}: {wrong_before} before, {wrong_after} after"
+        )
+
+
+if __name__ == "__main__":
+    main()
