@@ -1,18 +1,22 @@
 import json
+from itertools import chain
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from polyplink.associate.links import (
+    COMMON,
     PENALTY,
     LinkModel,
     UsualCosines,
     Views,
     cross_probabilities,
+    fit_and_cross_fit,
     fit_links,
     fit_unlabelled,
     link_terms,
+    short_runs,
     term_names,
     unlabelled_price,
 )
@@ -118,14 +122,59 @@ def test_tracklets_overlap_where_one_frame_has_a_box_of_both(seed: int) -> None:
 
 def test_cross_probabilities_come_from_a_fit_without_the_procedure() -> None:
     procedures = [procedure(seed) for seed in range(4)]
-    probabilities = cross_probabilities(procedures, [*map(link_terms, procedures)])
+    variants = [[(views, polyps), (views.with_common(0.5), polyps)] for views, polyps in procedures]
+    pairs = [[link_terms(variant) for variant in group] for group in variants]
+    probabilities = cross_probabilities(variants, pairs)
     assert not isinstance(probabilities, str)
-    for left_out, P in enumerate(probabilities):
-        others = [link_terms(views) for i, views in enumerate(procedures) if i != left_out]
-        model = fit_links(others)
+    for left_out, of_variants in enumerate(probabilities):
+        model = fit_links([*chain(*(pairs[:left_out] + pairs[left_out + 1 :]))])
         assert isinstance(model, LinkModel)
-        np.testing.assert_allclose(P, model.probability(procedures[left_out][0]))
+        for P, (views, _) in zip(of_variants, variants[left_out], strict=True):
+            np.testing.assert_allclose(P, model.probability(views))
     assert cross_probabilities([], []) == []
+
+
+def test_runs_and_a_common_component_prepare_links_for_short_recordings_of_another_camera() -> None:
+    def recording(seed: int, polyps: list[int], common: float) -> tuple[Views, list[str | None]]:
+        rng = np.random.default_rng(seed)
+        vectors = np.eye(40)[rng.permutation(40)[polyps]] + rng.normal(0, 0.1, (len(polyps), 40))
+        start = np.arange(0.0, 9.0 * len(polyps), 9.0)
+        views = Views(vectors, start, start + 1.0).with_common(common)
+        return views, [f"p{polyp}" for polyp in polyps]
+
+    courses = np.random.default_rng(0).integers(0, 5, (30, 12)).tolist()
+    procedures = [recording(seed, polyps, 0.0) for seed, polyps in enumerate(courses)]
+    new = [recording(99 + k, polyps, 0.25) for k in range(99) for polyps in ([0, 1, 2], [0] * 4)]
+    wrong = {}
+    for runs, commons in ((False, [0.0]), (True, [0.0, COMMON])):
+        variants = [[(v.with_common(size), polyps) for size in commons] for v, polyps in procedures]
+        fitted = fit_and_cross_fit(variants, runs=runs)
+        assert not isinstance(fitted, str)
+        counts = [
+            int(partition(fitted[0].probability(views), [0.2], tolerance=0.5).max()) + 1
+            for views, _ in new
+        ]
+        wrong[runs] = sum(
+            count != len(set(polyps)) for count, (_, polyps) in zip(counts, new, strict=True)
+        )
+    assert wrong[True] < wrong[False] / 2
+
+
+def test_short_runs_are_consecutive_in_time() -> None:
+    views, polyps = procedure(0, 7)
+    order = np.random.default_rng(0).permutation(7)
+    frames = np.array([np.arange(k, k + 3) for k in range(7)] + [None], dtype=np.object_)[:-1]
+    shuffled = Views(views.vectors[order], views.start[order], views.end[order], frames=frames)
+    runs = short_runs((shuffled, [polyps[row] for row in order]))
+    spans = [(k, k + n) for n in (2, 3, 4, 6) for k in range(0, 7 - n + 1, n // 2)]
+    assert len(runs) == len(spans)
+    for (run, of_run), (first, last) in zip(runs, spans, strict=True):
+        np.testing.assert_array_equal(run.vectors, views.vectors[first:last])
+        assert (run.start == views.start[first:last]).all()
+        assert of_run == polyps[first:last]
+        assert run.frames is not None
+        rows = np.argsort(order)[first:last]
+        assert all((a == frames[row]).all() for a, row in zip(run.frames, rows, strict=True))
 
 
 def test_one_polyp_seen_a_few_times_is_linked_and_several_polyps_are_not() -> None:

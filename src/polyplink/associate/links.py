@@ -8,14 +8,14 @@ with a model fitted on others.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.partition import partition
-from polyplink.associate.similarity import Reals, cosine, expit
+from polyplink.associate.similarity import Reals, cosine, expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import brief
@@ -29,6 +29,8 @@ GAP_KNOTS, BETWEEN_KNOTS, COSINE_KNOTS = (-1.0, 0.0, 1.0, 2.0), (0.5, 1.2, 2.0),
 SHORTEST_GAP = 0.04  # seconds: a frame
 USUAL_PAIRS = 3  # weight of the usual cosines beside those of a procedure, in pairs
 PENALTY = 10.0  # on the squared weights of standardised terms
+RUNS = (2, 3, 4, 6)  # lengths of the runs of tracklets that stand for short recordings
+COMMON = 0.25  # size of the component in common of vectors that stand for another camera's
 FOLDS = 20  # at most, in cross-fitting
 # Without labels: initial link probabilities by views in between, rounds, and the price of a polyp
 # in procedures of up to FEW_TRACKLETS. Chosen on labelled simulated procedures.
@@ -93,6 +95,21 @@ class Views:
         """Number of tracklets that begin between the beginnings of two tracklets (n, n)."""
         place = np.argsort(np.argsort(self.start, kind="stable"))
         return np.asarray(np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0))
+
+    def with_common(self, size: float) -> Self:
+        """The views with vectors that have a component in common, as those of another camera.
+
+        Pictures of a camera that the encoder was not whitened for look alike to it: a cosine c of
+        two tracklets becomes (c + size) / (1 + size).
+
+        Example:
+            >>> Views(np.eye(2), np.zeros(2), np.ones(2)).with_common(0.25).vectors
+            array([[1. , 0. , 0.5],
+                   [0. , 1. , 0.5]])
+        """
+        unit = unit_rows(self.vectors)
+        common = np.full((len(unit), 1), np.sqrt(size))
+        return replace(self, vectors=np.concatenate([unit, common], axis=1))
 
     @property
     def span(self) -> float:
@@ -321,7 +338,7 @@ def fit_links(pairs: Sequence[LabelledPairs], usual: UsualCosines | None = None)
     """Fit a model of links; all procedures have equal weight, whatever their size.
 
     Args:
-        pairs: Pairs of each procedure, see `link_terms`.
+        pairs: Pairs of each procedure, or of each run of its tracklets, see `link_terms`.
         usual: The usual cosines that these pairs were made with.
 
     Returns:
@@ -356,22 +373,47 @@ def term_names() -> tuple[str, ...]:
     return tuple(name for name, _ in _terms(Views(np.eye(2), two, two)))
 
 
+def short_runs(procedure: Labelled) -> list[Labelled]:
+    """Runs of a procedure's consecutive tracklets, as short recordings would have them.
+
+    Returns:
+        Runs of each length in `RUNS` that is shorter than the procedure, half of a run apart.
+    """
+    views, polyps = procedure
+    order = np.argsort(views.start, kind="stable")
+    runs: list[Labelled] = []
+    for length in RUNS:
+        if length >= len(order):
+            continue
+        for first in range(0, len(order) - length + 1, length // 2):
+            rows = order[first : first + length]
+            run = Views(
+                views.vectors[rows],
+                views.start[rows],
+                views.end[rows],
+                frames=None if views.frames is None else views.frames[rows],
+            )
+            runs.append((run, [polyps[row] for row in rows.tolist()]))
+    return runs
+
+
 def cross_probabilities(
-    procedures: Sequence[Labelled],
-    pairs: Sequence[LabelledPairs],
+    procedures: Sequence[Sequence[Labelled]],
+    pairs: Sequence[Sequence[LabelledPairs]],
     usual: UsualCosines | None = None,
-) -> list[Reals] | str:
-    """Link probabilities (n, n) of each procedure by a model fitted on other procedures.
+) -> list[list[Reals]] | str:
+    """Link probabilities of each procedure by a model fitted on other procedures.
 
     Up to `FOLDS` procedures are left out one at a time, more in `FOLDS` groups.
 
     Args:
-        procedures: The procedures.
-        pairs: Their pairs, from `link_terms`.
+        procedures: The procedures, each in one or more variants of its views.
+        pairs: Pairs of each procedure to fit on, from `link_terms`.
         usual: The usual cosines that these pairs were made with.
 
     Returns:
-        The probabilities of each procedure; or the reason why no model can be fitted.
+        The probabilities (n, n) of each variant of each procedure; or the reason why no model can
+        be fitted.
 
     Raises:
         PolyplinkError: If a vector is zero or not finite.
@@ -380,31 +422,49 @@ def cross_probabilities(
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
         training = [
-            labelled for labelled, number in zip(pairs, fold, strict=True) if number != left_out
+            labelled
+            for of_procedure, number in zip(pairs, fold, strict=True)
+            if number != left_out
+            for labelled in of_procedure
         ]
         model = fit_links(training, usual)
         if isinstance(model, str):
             return model
         models.append(model)
     numbered = zip(fold.tolist(), procedures, strict=True)
-    return [models[left_out].probability(views) for left_out, (views, _) in numbered]
+    return [
+        [models[left_out].probability(views) for views, _ in variants]
+        for left_out, variants in numbered
+    ]
 
 
 def fit_and_cross_fit(
-    procedures: Sequence[Labelled],
-) -> tuple[LinkModel, list[Reals]] | str:
+    procedures: Sequence[Sequence[Labelled]], *, runs: bool = False
+) -> tuple[LinkModel, list[list[Reals]]] | str:
     """Fit a model of links on procedures, and judge each by a model fitted on others.
 
+    Args:
+        procedures: The procedures, each in one or more variants of its views.
+        runs: Whether the models are also fitted on the `short_runs` of every variant.
+
     Returns:
-        The model, and the probabilities (n, n) of each procedure from `cross_probabilities`; or the
-        reason why no model can be fitted.
+        The model, and the probabilities of each variant of each procedure from
+        `cross_probabilities`; or the reason why no model can be fitted.
 
     Raises:
         PolyplinkError: If a vector is zero or not finite.
     """
-    usual = UsualCosines.of([views for views, _ in procedures])
-    pairs = [link_terms(procedure, usual) for procedure in procedures]
-    model = fit_links(pairs, usual)
+    fitted_on = [
+        [
+            views
+            for variant in variants
+            for views in (variant, *(short_runs(variant) if runs else ()))
+        ]
+        for variants in procedures
+    ]
+    usual = UsualCosines.of([views for group in fitted_on for views, _ in group])
+    pairs = [[link_terms(labelled, usual) for labelled in group] for group in fitted_on]
+    model = fit_links([labelled for group in pairs for labelled in group], usual)
     if isinstance(model, str):
         return model
     crossed = cross_probabilities(procedures, pairs, usual)

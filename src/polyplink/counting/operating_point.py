@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import Calibration, OperatingPoint, untuned
-from polyplink.associate.links import fit_and_cross_fit, fit_unlabelled, unlabelled_price
+from polyplink.associate.links import COMMON, fit_and_cross_fit, fit_unlabelled, unlabelled_price
 from polyplink.associate.partition import PRICES, TOLERANCE, partition
 from polyplink.core.messages import Message, text_of
 from polyplink.counting.interval import fit_interval
 from polyplink.counting.link import ProcedureTracklets, by_procedure, known_counts
 from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet
+from polyplink.data.vocabulary import STILLS
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encode import embed
 from polyplink.encoders.encoder import Encoder
@@ -70,8 +71,15 @@ def find_operating_point(
     if not labelled:
         return _without_labels(procedures)
 
-    # Link probabilities of each procedure, by a model fitted on the others.
-    fitted = fit_and_cross_fit([(procedure.views, procedure.polyps) for procedure in labelled])
+    # Link probabilities of each procedure, by a model fitted on the others. Procedures of stills
+    # are all alike, but the recordings to be counted may be short or of another camera.
+    stills = source is not None and source.material == STILLS
+    variants = [
+        [(procedure.views, procedure.polyps)]
+        + ([(procedure.views.with_common(COMMON), procedure.polyps)] if stills else [])
+        for procedure in labelled
+    ]
+    fitted = fit_and_cross_fit(variants, runs=stills)
     if isinstance(fitted, str):
         return untuned(fitted)
     model, crossed = fitted
@@ -79,17 +87,18 @@ def find_operating_point(
     # The price for each purpose. The error of a count includes false alarms and missed polyps.
     counts = []
     errors = []
-    for P, procedure in zip(crossed, labelled, strict=True):
-        clusters = partition(P, PRICES, tolerance=tolerance)  # (s, n)
-        of_polyps = count_procedure(clusters, procedure.polyps, procedure.procedure_id)
-        n_true = (polyps or {}).get(procedure.procedure_id, of_polyps.polyps)
-        counts.append(of_polyps)
-        errors.append(clusters.max(axis=1) + 1 - n_true)  # (s,)
+    for probabilities, procedure in zip(crossed, labelled, strict=True):
+        for P in probabilities:
+            clusters = partition(P, PRICES, tolerance=tolerance)  # (s, n)
+            of_polyps = count_procedure(clusters, procedure.polyps, procedure.procedure_id)
+            n_true = (polyps or {}).get(procedure.procedure_id, of_polyps.polyps)
+            counts.append(of_polyps)
+            errors.append(clusters.max(axis=1) + 1 - n_true)  # (s,)
     chosen = {
         purpose: choose(counts, purpose=purpose, errors=errors) for purpose in get_args(Purpose)
     }
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
-    off = np.abs(_cross_chosen(counts, errors))  # (p,)
+    off = np.abs(_cross_chosen(counts, errors))[:: len(variants[0])]  # (p,) as they are
     error_and_share = {"error": f"{off.mean():.2f}", "share": f"{100 * (off == 0).mean():.0f}"}
     origin = [
         Message("origin.links", {"pairs": model.pairs, "n": len(labelled)}),
@@ -98,7 +107,7 @@ def find_operating_point(
 
     # The interval of the count.
     n_polyps = polyps or {c.procedure: c.polyps for c in counts}
-    trials = list(zip(labelled, crossed, strict=True))
+    trials = [(procedure, P[0]) for procedure, P in zip(labelled, crossed, strict=True)]
     # Procedures with false alarms only are not used in the fit, so the model is tested on them.
     alarms = [
         procedure for procedure in procedures if all(polyp is None for polyp in procedure.polyps)
@@ -144,7 +153,7 @@ def _cross_chosen(
     """
     under_others = []
     for place, error in enumerate(errors):
-        others = [i for i in range(len(counts)) if i != place]
+        others = [i for i, other in enumerate(counts) if other.procedure != counts[place].procedure]
         choice = choose(
             [counts[i] for i in others], purpose="count", errors=[errors[i] for i in others]
         )

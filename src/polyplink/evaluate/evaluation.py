@@ -436,13 +436,13 @@ def _links(
         views = Views(vectors[tracklets], *samples.moments[tracklets].T, frames=frames)
         views_of[procedure] = (views, polyps)
     fitted_on = [name for name in views_of if not settings.chosen_on or name in settings.chosen_on]
-    fitted = fit_and_cross_fit([views_of[name] for name in fitted_on])
+    fitted = fit_and_cross_fit([[views_of[name]] for name in fitted_on])
     if isinstance(fitted, str):
         return {}, fitted
     model, crossed = fitted
     left_out = dict(zip(fitted_on, crossed, strict=True))
     return {
-        name: left_out[name] if name in left_out else model.probability(views)
+        name: left_out[name][0] if name in left_out else model.probability(views)
         for name, (views, _) in views_of.items()
     }, ""
 
