@@ -5,6 +5,8 @@ docs/explanation/architecture.md explains them.
 
 import ast
 import importlib
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -200,6 +202,15 @@ def test_the_package_has_the_names_that_type_checkers_see() -> None:
         assert getattr(polyplink, name) is defined
     with pytest.raises(AttributeError, match="'polyplink' has no attribute 'depth'"):
         getattr(polyplink, "depth")  # noqa: B009 - mypy knows that it has none
+
+
+def test_the_script_that_writes_the_models_starts() -> None:
+    script = ROOT / ".ci" / "seal-models"
+    done = subprocess.run(
+        [sys.executable, script, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--encoder" in done.stdout
 
 
 def test_every_test_asserts() -> None:
