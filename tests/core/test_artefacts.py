@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import av
 import pytest
 from pydantic import ValidationError
 
@@ -163,6 +164,9 @@ def test_errors_name_the_target_and_not_the_hidden_file(tmp_path: Path) -> None:
     with pytest.raises(OSError) as caught, whole_file(tmp_path / "c"):
         raise OSError(28, "No space left on device")
     assert caught.value.filename == str(tmp_path / "c")
+    with pytest.raises(OSError) as caught, whole_folder(tmp_path / "d") as temporary:
+        raise OSError(28, "No space left on device", str(temporary / "e" / "f"))
+    assert caught.value.filename == str(tmp_path / "d")
 
 
 @pytest.mark.parametrize(
@@ -171,6 +175,7 @@ def test_errors_name_the_target_and_not_the_hidden_file(tmp_path: Path) -> None:
         OSError("100000 requested and 7664 written"),  # numpy
         OSError("No space left on device (os error 28)"),  # polars
         ValueError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        av.error.OSError(28, "No space left on device"),
     ],
 )
 def test_a_full_disk_is_recognised_in_errors_of_libraries(error: Exception, tmp_path: Path) -> None:

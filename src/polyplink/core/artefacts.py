@@ -161,8 +161,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         if _is_full(error):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         # The error of a write names no file, that of a rename the hidden one: name `path`.
-        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
-            error.filename = str(path)
+        at = str(getattr(error, "filename", None) or temporary)
+        if isinstance(error, OSError) and at.startswith(str(temporary)):
+            # A new one, because the names in errors of PyAV cannot be set.
+            raise OSError(error.errno, first_line(error), str(path)) from error
         raise
     finally:
         _remove(temporary)
@@ -220,7 +222,7 @@ def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
         settle(folder)
     except OSError as error:
         if str(error.filename or "").startswith(str(temporary)):
-            error.filename = str(folder)
+            raise OSError(error.errno, first_line(error), str(folder)) from error
         raise
     finally:
         _remove(temporary)
