@@ -12,7 +12,7 @@ TRACKS = TrackSettings(high=0.5, low=0.3)
 
 
 def boxes_of(*rows: tuple[int, float, float, bool], **columns: Any) -> pl.DataFrame:
-    """Boxes of 20 by 20 pixels: frame, left, score, and whether a tracklet has them."""
+    """Boxes of 20 by 20 pixels: frame, left, score, and whether the only tracklet has them."""
     table = {
         "procedure_id": ["v"] * len(rows),
         "frame": [row[0] for row in rows],
@@ -26,7 +26,8 @@ def boxes_of(*rows: tuple[int, float, float, bool], **columns: Any) -> pl.DataFr
     }
     types = {name: column.dtype for name, column in DETECTIONS.items()}
     boxes = pl.DataFrame(table | columns, types)
-    return boxes.with_columns(tracked=pl.Series([row[3] for row in rows], dtype=pl.Boolean))
+    tracklet = [0 if row[3] else None for row in rows]
+    return boxes.with_columns(tracklet=pl.Series(tracklet, dtype=pl.Int64))
 
 
 def test_places_are_the_best_boxes_of_the_likeliest_tracks_of_unused_boxes() -> None:
@@ -43,6 +44,16 @@ def test_places_are_the_best_boxes_of_the_likeliest_tracks_of_unused_boxes() -> 
     many = [(100 + 50 * k, 300.0, 0.7 + k / 100, False) for k in range(MOST)]
     places = possible_misses(boxes_of(*faint, *many), TRACKS, {"v": 25.0}, {})
     assert [place.frame for place in places] == [4, *(100 + 50 * k for k in range(1, MOST))]
+
+
+def test_a_faint_box_in_a_gap_of_a_counted_view_is_no_place() -> None:
+    before, after = (0, 100.0, 0.9, True), (10, 200.0, 0.9, True)
+    in_gap = [(5, 150.0, 0.2, False), (5, 100.0, 0.1, False)]  # on the view's way, and beside it
+    later = (11, 210.0, 0.1, False)
+    assert possible_misses(boxes_of(before, *in_gap, later, after), TRACKS, {"v": 25.0}, {}) == [
+        Place(5, (100.0, 40.0, 20.0, 20.0)),
+        Place(11, (210.0, 40.0, 20.0, 20.0)),
+    ]
 
 
 def test_each_place_has_a_frame_of_its_own() -> None:

@@ -364,10 +364,12 @@ class Desk:
 
     @cached_property
     def _boxes(self) -> pl.DataFrame:
-        """All boxes, and whether they are `tracked`, see `possible_misses`."""
-        tracked = np.zeros(self.prepared.detections.height, dtype=np.bool_)
-        tracked[box_rows(self.prepared.tracklets)[0]] = True
-        return self.prepared.detections.with_columns(tracked=pl.Series(tracked))
+        """All boxes, and the number of the `tracklet` of each, see `possible_misses`."""
+        detections = self.prepared.detections
+        tracklet = np.full(detections.height, -1)
+        rows, tracklet_of_row = box_rows(self.prepared.tracklets)
+        tracklet[rows] = tracklet_of_row
+        return detections.with_columns(tracklet=pl.Series(tracklet).replace(-1, None))
 
     def _possible_misses(self, index: int) -> list[Place]:
         """The places of a procedure at which the detector may have missed a polyp."""

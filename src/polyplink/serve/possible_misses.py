@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from polyplink.tracklets.box_runs import BOX, Ints, build_tracklets
+from polyplink.tracklets.box_runs import BOX, Ints, build_tracklets, fill_gaps
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 
 MOST = 5  # places of a recording
@@ -39,17 +39,18 @@ def possible_misses(
     """The places of a procedure at which a polyp may have been missed, in temporal order.
 
     Args:
-        boxes: The boxes of the procedure, with a boolean column `tracked`: whether a tracklet,
-            counted or left out, has the box. Boxes of known polyps and boxes without a score are
-            not used.
+        boxes: The boxes of the procedure, with a column `tracklet`: the number of the tracklet,
+            counted or left out, that has the box; null for none. Boxes of known polyps and boxes
+            without a score are not used.
         tracks: How the tracklets were made, apart from the thresholds.
         fps: Frames per second by procedure.
         scenes: Scenes by procedure, see `build_tracklets`.
     """
-    # The boxes of no tracklet that do not lie on a box of one.
+    # The boxes of no tracklet that do not lie on a box of one, nor where its gaps are filled.
     detected = boxes.filter(pl.col("polyp_id").is_null(), pl.col("score").is_not_null())
-    unused = detected.filter(~pl.col("tracked")).drop("tracked").with_row_index("row")
-    pairs = unused.join(detected.filter("tracked").select("frame", *BOX), on="frame")
+    unused = detected.filter(pl.col("tracklet").is_null()).drop("tracklet").with_row_index("row")
+    tracked = fill_gaps(detected.drop_nulls("tracklet").sort("tracklet", "frame"))
+    pairs = unused.join(tracked.select("frame", *BOX), on="frame")
 
     def shared(start: str, side: str) -> pl.Expr:
         """Length that both boxes of a pair share along an axis."""
