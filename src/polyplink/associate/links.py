@@ -209,7 +209,7 @@ class LinkModel:
     Attributes:
         intercept: Log-odds if all terms are 0.
         weights: Coefficients of the terms, by name.
-        pairs: Number of pairs that it was fitted on.
+        pairs: Number of different pairs that it was fitted on.
         positives: Number of these pairs that show one polyp.
         usual: The usual cosines of the procedures that it was fitted on; None in weights of
             earlier versions.
@@ -467,6 +467,9 @@ def fit_and_cross_fit(
     model = fit_links([labelled for group in pairs for labelled in group], usual)
     if isinstance(model, str):
         return model
+    # Runs and further variants have the same pairs again.
+    one_polyp = np.concatenate([group[0][1] for group in pairs])
+    model = replace(model, pairs=int(one_polyp.size), positives=int(one_polyp.sum()))
     crossed = cross_probabilities(procedures, pairs, usual)
     return crossed if isinstance(crossed, str) else (model, crossed)
 

@@ -101,7 +101,10 @@ def find_operating_point(
     off = np.abs(_cross_chosen(counts, errors))[:: len(variants[0])]  # (p,) as they are
     error_and_share = {"error": f"{off.mean():.2f}", "share": f"{100 * (off == 0).mean():.0f}"}
     origin = [
-        Message("origin.links", {"pairs": model.pairs, "n": len(labelled)}),
+        Message(
+            "origin.links_of_stills" if stills else "origin.links",
+            {"pairs": model.pairs, "n": len(labelled)},
+        ),
         Message("origin.count", error_and_share),
     ]
 
