@@ -98,7 +98,8 @@ def find_operating_point(
         purpose: choose(counts, purpose=purpose, errors=errors) for purpose in get_args(Purpose)
     }
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
-    off = np.abs(_cross_chosen(counts, errors))[:: len(variants[0])]  # (p,) as they are
+    # Only the first variant of a procedure, its own views, is in the error that is stated.
+    off = np.abs(_cross_chosen(counts, errors))[:: len(variants[0])]  # (p,)
     error_and_share = {"error": f"{off.mean():.2f}", "share": f"{100 * (off == 0).mean():.0f}"}
     origin = [
         Message(
