@@ -15,7 +15,7 @@ from polyplink.core.sharing import sole_writer
 from polyplink.counting.corrections import LOG, Correction, append_correction
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record, weights_path
-from polyplink.pipeline.count_data import protect_other_counts
+from polyplink.pipeline.count_data import claim_for_count
 from polyplink.scale.index import Index
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
@@ -39,17 +39,20 @@ def test_the_default_folder_of_a_count_is_named_after_its_source(tmp_path: Path)
 
 def test_only_a_count_of_the_same_source_is_overwritten(tmp_path: Path) -> None:
     out, video = tmp_path / "out", tmp_path / "a.mp4"
-    RunRecord("run", settings={"source": str(video)}).write(out)
+    record = RunRecord("run", settings={"source": str(video)})
+    record.write(out)
     # A folder without a count is not protected.
-    protect_other_counts(out, tmp_path / "b.mp4", ["count"], replace=False)
+    claim_for_count(record, out, tmp_path / "b.mp4", ["count"], replace=False)
     (out / "count").mkdir()
     (out / "notes.txt").touch()
-    protect_other_counts(out, video, ["count"], replace=False)
+    claim_for_count(record, out, video, ["count"], replace=False)
     for other in (tmp_path / "b.mp4", None):  # None: a camera, with another procedure each time
         with pytest.raises(PolyplinkError, match=r"holds the count of .*a\.mp4; .* --replace"):
-            protect_other_counts(out, other, ["count"], replace=False)
+            claim_for_count(record, out, other, ["count"], replace=False)
+    with pytest.raises(PolyplinkError, match=r"holds a run of `run`"):
+        claim_for_count(RunRecord("live"), out, video, ["count"], replace=True)
     assert (out / "count").is_dir()
-    protect_other_counts(out, None, ["count"], replace=True)
+    claim_for_count(record, out, None, ["count"], replace=True)
     assert sorted(path.name for path in out.iterdir()) == ["notes.txt", "run.json"]
 
 

@@ -129,7 +129,12 @@ def live(
     # The record, and how the written data folder is counted in the end.
     from polyplink.associate.online import OnlineSettings
     from polyplink.encoders.load import load_named
-    from polyplink.pipeline.count_data import SOURCE, count_and_track
+    from polyplink.pipeline.count_data import (
+        RUN_PARTS,
+        SOURCE,
+        claim_for_count,
+        count_and_track,
+    )
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import event_log, follow, wait_for_signal
     from polyplink.streaming.setup import lasting_messages, open_linking, warm_detector
@@ -171,9 +176,15 @@ def live(
     default = None if frames is None else readable_path(Path("live"), source)
     out = output_folder(out or default, "live", without_password(source))
     with sole_writer(out), ExitStack() as stack:
-        record.claim(out)
+        PolyplinkError.unless(
+            replace or not written_pieces(out),
+            f"{out} holds a count that was killed",
+            f"report it with `polyplink live {out} --weights WEIGHTS`, replace it with --replace, "
+            "or name another --out",
+        )
         # A camera's address is the same for every procedure and cannot identify one.
-        _claim(out, source if exists and not is_device(source) else None, replace=replace)
+        recorded = source if exists and not is_device(source) else None
+        claim_for_count(record, out, recorded, RUN_PARTS, replace=replace)
 
         # The source, its detector, and how its boxes are linked.
         opened = frames or open_source(
@@ -300,20 +311,6 @@ def _origin(finder: "OpenedDetector | None", name: str | None) -> "BoxesOrigin |
     if finder is not None:
         return finder.origin
     return None if name is None else BoxesOrigin(name, name)
-
-
-def _claim(out: Path, recording: str | None, *, replace: bool) -> None:
-    """Refuse a folder with another count, or with files of a killed count."""
-    from polyplink.pipeline.count_data import RUN_PARTS, protect_other_counts
-    from polyplink.streaming.live_count import written_pieces
-
-    PolyplinkError.unless(
-        replace or not written_pieces(out),
-        f"{out} holds a count that was killed",
-        f"report it with `polyplink live {out} --weights WEIGHTS`, replace it with --replace, or "
-        "name another --out",
-    )
-    protect_other_counts(out, recording, RUN_PARTS, replace=replace)
 
 
 def _refuse_empty(

@@ -99,13 +99,12 @@ def run(
         from polyplink.pipeline.count_data import (
             RUN_PARTS,
             SOURCE,
+            claim_for_count,
             count_and_track,
-            protect_other_counts,
         )
 
         record = RunRecord("run", settings={SOURCE: str(source.resolve())})
-        record.claim(out)
-        protect_other_counts(out, source, RUN_PARTS, replace=replace)
+        claim_for_count(record, out, source, RUN_PARTS, replace=replace)
         # The boxes: imported, from a data folder, or from a detector.
         data = out / "data"
         if boxes is not None:

@@ -104,15 +104,21 @@ class Counted:
         return render_fragment(self.page)
 
 
-def protect_other_counts(
-    folder: Path, source: str | Path | None, parts: Sequence[str], *, replace: bool
+def claim_for_count(
+    record: RunRecord,
+    folder: Path,
+    source: str | Path | None,
+    parts: Sequence[str],
+    *,
+    replace: bool,
 ) -> None:
-    """Refuse to overwrite the count of another source; with `replace`, remove that count.
+    """Refuse the output folder of another command or source; with `replace`, remove its count.
 
     The answers of its review stay: they apply again if the recording was only moved, and to no
     other views.
 
     Args:
+        record: The record of the command that counts.
         folder: The output folder.
         source: The source to count; None if the same name may stand for another procedure, as that
             of a camera does.
@@ -120,8 +126,10 @@ def protect_other_counts(
         replace: Whether to remove the existing count.
 
     Raises:
-        PolyplinkError: If the folder holds the count of another source and `replace` is False.
+        PolyplinkError: If the folder holds a run of another command, or the count of another
+            source and `replace` is False.
     """
+    record.claim(folder)
     existing = [part for part in (folder / name for name in parts) if part.exists()]
     if not existing:
         return
@@ -235,8 +243,7 @@ def count_data(
     }
     catalogue(language)  # an unknown one is refused at once
     record = RunRecord("count", settings=settings)
-    record.claim(out)
-    protect_other_counts(out, data, COUNT_FILES, replace=replace)
+    claim_for_count(record, out, data, COUNT_FILES, replace=replace)
     corrections = read_corrections(out) if (out / LOG).is_file() else []
 
     # The vectors of the tracklets, linked.
