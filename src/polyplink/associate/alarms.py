@@ -227,14 +227,16 @@ def fit_alarms(
         "alarms": (stays & ~real).sum(),
         "all_alarms": (~real).sum(),
     }
-    kept = Message("origin.alarms_kept", {name: int(number) for name, number in numbers.items()})
+    kept_message = Message(
+        "origin.alarms_kept", {name: int(number) for name, number in numbers.items()}
+    )
     groups_of = "origin.alarms_of_stills" if material == "stills in motion" else "origin.alarms"
     model = AlarmModel(
         intercept - float(linear @ centre),
         tuple(linear[:f].tolist()),
         tuple(linear[f:].tolist()),
         threshold,
-        text_of([Message(groups_of, {"n": len(set(groups))}), kept]),
+        text_of([Message(groups_of, {"n": len(set(groups))}), kept_message]),
     )
     of_all = np.full(usable.size, np.nan)
     of_all[usable] = crossed

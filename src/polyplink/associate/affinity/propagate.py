@@ -173,9 +173,9 @@ def propagate(
     # Under a preference above every similarity all are exemplars from round 1: no run is needed.
     alone = (diagonals > noisy.max(axis=1)).all(axis=1)
     labels[alone] = np.arange(n)
-    rest = np.flatnonzero(~alone)
-    if rest.size:
-        rest_labels, rest_converged = labels[rest], converged[rest]
-        _run(noisy, diagonals[rest], rest_labels, rest_converged)
-        labels[rest], converged[rest] = rest_labels, rest_converged
+    run_rows = np.flatnonzero(~alone)
+    if run_rows.size:
+        run_labels, run_converged = labels[run_rows], converged[run_rows]
+        _run(noisy, diagonals[run_rows], run_labels, run_converged)
+        labels[run_rows], converged[run_rows] = run_labels, run_converged
     return labels, converged

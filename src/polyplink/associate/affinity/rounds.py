@@ -219,7 +219,7 @@ def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bo
         settled[e] = False
         for k in range(U(is_exemplar.shape[1])):
             is_exemplar[e, k] = False
-    unchanged, left = np.zeros(LANES, np.int64), LANES
+    unchanged, unsettled = np.zeros(LANES, np.int64), LANES
     for t in range(U(MAX_ITER)):
         if not _pass_few(m, t, diagonals, sums, deep):
             return False
@@ -236,7 +236,7 @@ def settle_few(m: Few, diagonals: Reals, is_exemplar: Mask, settled: Mask) -> bo
             unchanged[e] = 1 if changed else unchanged[e] + 1
             enough = t >= U(CONVERGENCE_ITER) and unchanged[e] >= CONVERGENCE_ITER
             settled[e] = enough and marked
-            left -= settled[e]
-        if left == 0:
+            unsettled -= settled[e]
+        if unsettled == 0:
             break
     return True
