@@ -31,8 +31,8 @@ def show_models(
     Raises:
         PolyplinkError: If there is no such model, or one of its files is missing or has changed.
     """
-    wanted_names = names() if name is None else [name]
-    listed = tuple(shipped_model(wanted) for wanted in wanted_names)
+    model_names = names() if name is None else [name]
+    listed = tuple(shipped_model(model_name) for model_name in model_names)
     rows = [asdict(model) | {"path": str(model.path), "card": model.card} for model in listed]
     printed = [
         f"{model.card}\n{model.path}\n{model.bytes} bytes, SHA-256 {model.sha256}"

@@ -108,12 +108,13 @@ def run(
         # The boxes: imported, from a data folder, or from a detector.
         data = out / "data"
         if boxes is not None:
-            stated: dict[str, Any] = {"identity": "none"}  # polyps are counted, not taken over
+            # Polyps are counted, not taken over.
+            import_options: dict[str, Any] = {"identity": "none"}
             if first_frame is not None:
-                stated["first_frame"] = first_frame
+                import_options["first_frame"] = first_frame
             if recording is not None:
-                stated["video"] = Path(recording)
-            _import(boxes, source, data, detector, stated, fps, workers, progress)
+                import_options["video"] = Path(recording)
+            _import(boxes, source, data, detector, import_options, fps, workers, progress)
         elif detector is None and function is None and is_data_folder(source):
             PolyplinkError.unless(
                 fps is None,
@@ -155,7 +156,7 @@ def _import(
     source: Path,
     data: Path,
     detector: str | None,
-    stated: Mapping[str, Any],
+    import_options: Mapping[str, Any],
     fps: float | None,
     workers: int,
     progress: Progress,
@@ -171,7 +172,7 @@ def _import(
             detector=detector,
             fps=fps,
             workers=workers,
-            options=stated,
+            options=import_options,
             progress=partial(progress, "procedures"),
         )
     except ImportOptionError as error:
