@@ -167,15 +167,15 @@ class Registry(Mapping[str, Part], Generic[Part]):
             PolyplinkError: If there is no such part or file, a built-in part has the name, or two
                 parts have one name.
         """
-        taken: dict[str, str] = {}
+        text_of: dict[str, str] = {}
         for text in names:
             name = self._take(text)
             PolyplinkError.unless(
-                taken.setdefault(name, text) == text,
-                f"{taken[name]} and {text} have one name",
+                text_of.setdefault(name, text) == text,
+                f"{text_of[name]} and {text} have one name",
                 f"rename one {self.kind}",
             )
-        return tuple(taken)
+        return tuple(text_of)
 
     def _take(self, text: str) -> str:
         if text in self:  # not imported, so that mistakes in other options are reported at once
