@@ -144,9 +144,11 @@ def count_messages(
     warnings = link_messages(part.point, part.linked) + alike_messages(alike)
 
     # What the models were fitted on.
-    met = [name for name, _ in seen_procedures(record.seen, prepared.data, prepared.procedures)]
-    if met:
-        warnings.append(Message("seen_in_training", {"n": len(met), "first": met[0]}))
+    seen_names = [
+        name for name, _ in seen_procedures(record.seen, prepared.data, prepared.procedures)
+    ]
+    if seen_names:
+        warnings.append(Message("seen_in_training", {"n": len(seen_names), "first": seen_names[0]}))
     sets = [dataset for dataset, *_ in record.seen.trained]
     real = [name for name in prepared.data.procedures["dataset"] if not name.startswith(SIMULATED)]
     if real and sets and all(name.startswith(SIMULATED) for name in sets):

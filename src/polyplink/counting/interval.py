@@ -187,8 +187,8 @@ class _Ladder:
         holds = self.holds[rows]  # each row False up to a rung, then True
         p, rungs = holds.shape
         rank = min(math.ceil(COVERED * (p + 1)), p)
-        needed = np.where(holds.any(axis=1), holds.argmax(axis=1), rungs - 1)
-        return int(np.sort(needed)[rank - 1])
+        lowest = np.where(holds.any(axis=1), holds.argmax(axis=1), rungs - 1)
+        return int(np.sort(lowest)[rank - 1])
 
     def score(self, rows: Flags) -> float:
         """Mean interval score of the rows (p,) at their rung, in polyps; lower is better."""
