@@ -123,8 +123,8 @@ class Faults:
         """One warning for each kind: number, kind, and first place."""
         messages = []
         for warning, kind, number, first in self.counts.values():
-            named = {"names": first} if kind is None else {"what": kind, "first": first}
-            messages.append(_shown(Message(warning, {"n": number, **named})))
+            values = {"names": first} if kind is None else {"what": kind, "first": first}
+            messages.append(_shown(Message(warning, {"n": number, **values})))
         return messages
 
     def _count(self, new: _Counted) -> None:

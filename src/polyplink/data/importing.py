@@ -66,17 +66,17 @@ def import_folder(
     importer = find_format(data_format).read
     _check_options(data_format, importer, options)
     maps = find_maps(histology_map or "papers")
-    stated: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "format": data_format,
         "source": source,
         "images": images,
         "strict": strict,
     }
     if histology_map is not None:
-        stated["histology_map"] = histology_map
+        settings["histology_map"] = histology_map
     if fps is not None:
-        stated["fps"] = fps
-    record = RunRecord("import", settings=stated | dict(options))
+        settings["fps"] = fps
+    record = RunRecord("import", settings=settings | dict(options))
     _check_source(source, data_format)
     source = source.absolute()  # so that "." has a name
     _check_folders(source, out)
@@ -170,9 +170,9 @@ def _check_options(
     data_format: str, importer: Callable[..., Imported], options: Mapping[str, Any]
 ) -> None:
     """Check that the importer of a format takes the options."""
-    known = _options_of(importer)
+    option_names = _options_of(importer)
     for name in options:
-        if name not in known:
+        if name not in option_names:
             takers = [key for key, form in FORMATS.items() if name in _options_of(form.read)]
             raise PolyplinkError(
                 f"{data_format} takes no --{name.replace('_', '-')}",

@@ -220,11 +220,11 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
             f"{source} is not a mapping of parts to lists of procedure ids",
             'write {"train": ["001-001"], "test": ["001-002"]}',
         ) from None
-    taken = next((part for part in splits if part == "all" or part in PROTOCOLS), None)
+    reserved = next((part for part in splits if part == "all" or part in PROTOCOLS), None)
     PolyplinkError.unless(
-        taken is None,
-        f"{source}: {taken!r} names "
-        + ("all procedures" if taken == "all" else "a published part"),
+        reserved is None,
+        f"{source}: {reserved!r} names "
+        + ("all procedures" if reserved == "all" else "a published part"),
         "give the part another name",
     )
     rows = procedures.select("procedure_id", "dataset", "patient").rows()

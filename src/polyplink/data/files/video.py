@@ -61,17 +61,17 @@ class Video:
     _keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
     _key_order: Times  # (k,) decoding time (dts) of every key frame, in the same unit
 
-    def frames(self, wanted: Iterable[int]) -> Iterator[tuple[int, Picture | None]]:
+    def frames(self, requested: Iterable[int]) -> Iterator[tuple[int, Picture | None]]:
         """Decode some frames in ascending order; seek over long gaps between them.
 
         Args:
-            wanted: Frame numbers, ascending, each once.
+            requested: Frame numbers, ascending, each once.
 
         Yields:
             Number and frame; None for a frame that does not decode, has another size than the
             video or a format that cannot be converted, or is beyond the end.
         """
-        numbers = list(wanted)
+        numbers = list(requested)
         inside = deque(n for n in numbers if 0 <= n < self.n_frames)
         times = self._times
         for number, frame in self._counted(inside) if times is None else self._timed(inside, times):
@@ -288,10 +288,10 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
 
     # avi stores no pts: those that FFmpeg derives may be wrong. If an edit list removes every key
     # frame, seeking cannot reach the remaining frames.
-    known = sorted(time for time in stamps if time is not None)
-    are_distinct = len(set(known)) == len(stamps)
+    known_times = sorted(time for time in stamps if time is not None)
+    are_distinct = len(set(known_times)) == len(stamps)
     is_timed = container.format.name != "avi" and are_distinct and bool(keys)
-    times = np.array(known, dtype=np.int64) if is_timed else None
+    times = np.array(known_times, dtype=np.int64) if is_timed else None
     return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)
 
 

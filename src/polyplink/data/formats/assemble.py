@@ -225,8 +225,9 @@ def assemble(
         boxes = checked.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     else:
         if polyps is not None:
-            named = _with_polyps(polyps, side_polyps, Faults())  # `checked` has the same faults
-            facts += [named.drop("track").drop_nulls("polyp_id")]
+            # `checked` has the same faults.
+            identified = _with_polyps(polyps, side_polyps, Faults())
+            facts += [identified.drop("track").drop_nulls("polyp_id")]
         boxes = _with_polyps(checked, side_polyps, faults)
     boxes = boxes.drop("track")
 
@@ -234,8 +235,8 @@ def assemble(
     name = reading.source.stem
     defaults = {"dataset": reading.dataset or name, "source": str(folder.resolve())}
     numbered = numbered.group_by("procedure_id", maintain_order=True).agg(**frame_span(0))
-    stated = [table for table in (side_procedures, procedures, numbered) if table is not None]
-    rows = _stated(stated, defaults)
+    sources = [table for table in (side_procedures, procedures, numbered) if table is not None]
+    rows = _stated(sources, defaults)
     place = files[0] if len(files) == 1 else folder
     PolyplinkError.unless(
         rows.height > 0,
@@ -270,7 +271,7 @@ def assemble(
 
 def first_left_out(faults: Faults) -> str:
     """What was left out first, or that nothing was there."""
-    left_out = (str(one) for one in faults.messages if one.kind == LEFT_OUT)
+    left_out = (str(message) for message in faults.messages if message.kind == LEFT_OUT)
     return next(left_out, "it is empty")
 
 
@@ -345,9 +346,9 @@ def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.Data
     columns |= dict.fromkeys(("first", "last"), pl.Int64())
     tables = [pl.DataFrame(schema=columns)]  # so that every column exists
     for table in sources:
-        known = [name for name in columns if name in table.columns]
+        present_columns = [name for name in columns if name in table.columns]
         tables.append(
-            table.select(pl.col(name).cast(columns[name], strict=False) for name in known)
+            table.select(pl.col(name).cast(columns[name], strict=False) for name in present_columns)
         )
     rows = pl.concat(tables, how="diagonal").drop_nulls("procedure_id")
     # The video stated by a source is a name to search for, not a path. A rate or side of 0 is none.

@@ -120,8 +120,8 @@ def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
             values = [row.get(keys[0]) for row in rows]
         elif keys:
             for i, row in enumerate(rows):
-                given = [row[key] for key in keys if row.get(key) is not None]
-                values[i] = given[0] if given else None
+                present_values = [row[key] for key in keys if row.get(key) is not None]
+                values[i] = present_values[0] if present_values else None
         if name == "bbox":
             columns |= _sides(values)
         elif name in _NUMBERS:
@@ -463,10 +463,10 @@ def _place(kind: str, name: str) -> pl.Expr:
 
 def _with_attributes(row: Any) -> Any:
     """An annotation with the keys of its polyp from its `attributes`; its own have priority."""
-    given = row.get("attributes") if isinstance(row, dict) else None
-    if not isinstance(given, dict):
+    attributes = row.get("attributes") if isinstance(row, dict) else None
+    if not isinstance(attributes, dict):
         return row
-    return {key: given[key] for key in _ATTRIBUTES & set(given)} | row
+    return {key: attributes[key] for key in _ATTRIBUTES & set(attributes)} | row
 
 
 def _procedures(

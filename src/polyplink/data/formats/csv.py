@@ -58,15 +58,15 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
         "remove one of them",
     )
     table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
-    known = [name for name in table.columns if name in (*DETECTIONS, "track")]
-    unknown = table.drop(known).columns
-    for name in unknown:
+    known_columns = [name for name in table.columns if name in (*DETECTIONS, "track")]
+    unknown_columns = table.drop(known_columns).columns
+    for name in unknown_columns:
         faults.warn(Message("import.unknown_column", {"table": path.name}), name)
     is_row = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-    table = table.select(known).with_row_index("item").filter(is_row)
+    table = table.select(known_columns).with_row_index("item").filter(is_row)
     missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
     if missing:
-        spelt = next((name for name in unknown if name.lower() == missing[0]), None)
+        spelt = next((name for name in unknown_columns if name.lower() == missing[0]), None)
         columns = ", ".join(("procedure_id", *_BOX))
         hint = f"write the columns {columns}" if spelt is None else f"rename the column {spelt!r}"
         raise PolyplinkError(f"{path} has no column {missing[0]!r}", hint)

@@ -75,14 +75,15 @@ def find_videos(
         else:
             near = [folder] if further is None else [Path(further), folder]
             above = [place.resolve().parent for place in near]
-        stated = Path(row.get("video_name") or "")
-        names = [stated.name, stated.stem, procedure, procedure.rpartition("/")[2], single or ""]
+        stated_video = Path(row.get("video_name") or "")
+        last_part = procedure.rpartition("/")[2]
+        names = [stated_video.name, stated_video.stem, procedure, last_part, single or ""]
 
         # A given video, the one stated in the source, or one that is found.
         if video_source is not None and video_source.is_file():
             matches: Sequence[Path] = [video_source.resolve()]
-        elif video_source is None and stated.is_absolute():
-            matches = [stated]
+        elif video_source is None and stated_video.is_absolute():
+            matches = [stated_video]
         else:
             alone = single is not None
             matches = _choose(procedure, names, (_videos_in(near), _videos_in(above)), alone)
@@ -119,9 +120,9 @@ def _warn_of_damage(video: Video, path: Path, faults: Faults) -> None:
         faults.warn(kind, str(path))
 
 
-def _have_one_shape(stated: tuple[int | None, int | None], size: tuple[int, int]) -> bool:
+def _have_one_shape(stated_size: tuple[int | None, int | None], size: tuple[int, int]) -> bool:
     """Whether the aspect ratio of a video's (width, height) is the stated one, if it is stated."""
-    width, height = stated
+    width, height = stated_size
     return not (width and height) or math.isclose(width / height, size[0] / size[1], rel_tol=0.02)
 
 

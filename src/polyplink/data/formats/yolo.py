@@ -125,10 +125,10 @@ def import_yolo(
         )
     else:
         procedures = procedures.with_columns(width=pl.lit(size[0]), height=pl.lit(size[1]))
-    stated = pl.concat([side, procedures, videos], how="diagonal_relaxed")
+    procedure_facts = pl.concat([side, procedures, videos], how="diagonal_relaxed")
     sixth = _meaning(boxes, sixth)
     return assemble(
-        _score_and_track(_in_pixels(boxes, sizes, stated, size), sixth),
+        _score_and_track(_in_pixels(boxes, sizes, procedure_facts, size), sixth),
         source,
         reading,
         procedures=procedures,

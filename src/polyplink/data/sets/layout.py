@@ -198,10 +198,10 @@ class Release(Import):
             images_of.append((recording, [f.image for f in frames if f.image is not None]))
         first = [images[0] for _, images in images_of if images]
         sizes = self.tree.image_sizes(first, self.faults)
-        rest = [
+        further_images = [
             m for _, images in images_of if images and images[0] not in sizes for m in images[1:]
         ]
-        sizes |= self.tree.image_sizes(rest, self.faults)
+        sizes |= self.tree.image_sizes(further_images, self.faults)
         for recording, images in images_of:
             recording.size = next((sizes[m] for m in images if m in sizes), recording.size)
 

@@ -169,9 +169,9 @@ def _compare_numbers(
     faults: Faults,
 ) -> None:
     """Warn of numbers of frames and polyps that differ from the files; add the faults of boxes."""
-    stated = videos.select("n_frames", "num_lesions").iter_rows()
+    stated_numbers = videos.select("n_frames", "num_lesions").iter_rows()
     for place, (n_frames, n_lesions), (_, n_files, _, box_faults) in zip(
-        sources, stated, read, strict=True
+        sources, stated_numbers, read, strict=True
     ):
         rows, name = len(place.polyp_ids), place.procedure_id
         if n_lesions not in (None, rows):
