@@ -322,7 +322,7 @@ def _looked_at(
         frame, picture = item
         return frame, picture, np.zeros((0, 5)) if picture is None else look(detector, picture)
 
-    frames = recording.frames(start, whole=not isinstance(detector, OnnxDetector))
+    frames = recording.frames(start, all_pixels=not isinstance(detector, OnnxDetector))
     # Not a map, which a detector's StopIteration would end as if the recording were over.
     plain = (find(item) for item in frames)
     return plain if workers == 1 else prefetch(find, frames, workers, AHEAD)

@@ -68,10 +68,11 @@ def detect_folder(
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
             layout, or no frame decodes.
     """
-    name, stated = detector, tracklets or {}
-    plain: dict[str, Any] = {"source": source, "detector": name, "fps": fps, "seed": seed}
-    settings = with_options(settings, stated)  # reports wrong options before anything is loaded
-    record = RunRecord("detect", settings=plain)
+    name, track_options = detector, tracklets or {}
+    recorded: dict[str, Any] = {"source": source, "detector": name, "fps": fps, "seed": seed}
+    # Reports wrong options before anything is loaded.
+    settings = with_options(settings, track_options)
+    record = RunRecord("detect", settings=recorded)
     record.claim(out)
     warnings: list[Message] = []
     lost: dict[str, int] = {}
@@ -89,7 +90,7 @@ def detect_folder(
         warnings += training_warnings(opened.find, names)
         warnings += drift_messages(recordings) + uncounted_messages(source)
         origin = opened.origin
-        settings = with_options(settings, stated, origin)
+        settings = with_options(settings, track_options, origin)
         state = _state(recordings, origin, settings)
         finished = _finished(out, state) if function is None else None
         if finished is not None:
@@ -110,13 +111,13 @@ def detect_folder(
                     ),
                 )
         record.inputs |= {"detector": origin.key, "recordings": state, "boxes": data.key}
-        plain["not_decoded"] = lost
+        recorded["not_decoded"] = lost
         frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
         for procedure_id, n in lost.items():
             values = {"n": n, "frames": frames[procedure_id], "name": procedure_id}
             warnings.append(Message("not_decoded", values))
     write_origin(out, origin)
-    record.settings = plain | {"tracklets": settings}
+    record.settings = recorded | {"tracklets": settings}
     if data.detections.is_empty():
         looked = int(data.procedures["n_frames"].sum()) - sum(lost.values())
         values = {"n": data.procedures.height, "frames": looked}
@@ -211,8 +212,8 @@ def open_detector(
     if function is not None:
         place = function if hasattr(function, "__qualname__") else type(function)
         # Nothing says whether a function without a name is that of an earlier run.
-        shown = name or f"{place.__module__}.{place.__qualname__}"
-        return OpenedDetector(function, BoxesOrigin(name or f"function {uuid4().hex}", shown), 1)
+        label = name or f"{place.__module__}.{place.__qualname__}"
+        return OpenedDetector(function, BoxesOrigin(name or f"function {uuid4().hex}", label), 1)
     if name is not None and _is_code(name):
         return _open_code(name)
     cores = os.cpu_count() or 1

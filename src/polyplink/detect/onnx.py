@@ -145,8 +145,8 @@ class OnnxDetector:
         self._last = len(axes) > 2 and axes[-1] == 3 and axes[-3] != 3  # channels last
         side = axes[-3:-1] if self._last else axes[-2:]
         size = record.size or (side[0] or USUAL_SIZE, side[1] or USUAL_SIZE)
-        named = entry.shape[-3:-1] if self._last else entry.shape[-2:]
-        steps = [_STEP.fullmatch(str(axis)) for axis in named]
+        side_names = entry.shape[-3:-1] if self._last else entry.shape[-2:]
+        steps = [_STEP.fullmatch(str(axis)) for axis in side_names]
         # Sides may be any multiple of this many pixels; None if the size is fixed or unknown.
         self._step = None if None in steps else max(int(step[1]) for step in steps if step)
         self._type = _TYPES.get(entry.type, np.float32)

@@ -56,13 +56,13 @@ class Recording:
         return self.images[frame] if self.images else frame_name(self.path.name, frame)
 
     def frames(
-        self, start: int = 0, *, whole: bool = False
+        self, start: int = 0, *, all_pixels: bool = False
     ) -> Iterator[tuple[int, Picture | None]]:
         """Decode the frames from `start` on, each once.
 
         Args:
             start: Number of the first frame.
-            whole: All pixels of every frame will be needed, so that threads convert them ahead.
+            all_pixels: Whether every frame is needed with all pixels: threads convert them ahead.
 
         Yields:
             Number and picture; None for a frame that does not decode.
@@ -85,7 +85,7 @@ class Recording:
             return
         with open_video(self.path) as video:
             frames = video.frames(numbers)
-            yield from prefetch(_converted, frames, THREADS, VIDEO_AHEAD) if whole else frames
+            yield from prefetch(_converted, frames, THREADS, VIDEO_AHEAD) if all_pixels else frames
 
 
 def _read(item: tuple[int, Path]) -> tuple[int, Picture | None]:
@@ -102,9 +102,12 @@ def _converted(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
 def drift_messages(recordings: Iterable[Recording]) -> list[Message]:
     """Warnings about recordings with a varying frame rate, where times of frames are inexact."""
     return [
-        Message("rate_varies", {"name": each.name, "rate": each.rate, "seconds": each.drift})
-        for each in recordings
-        if each.drift > NOTICEABLE
+        Message(
+            "rate_varies",
+            {"name": recording.name, "rate": recording.rate, "seconds": recording.drift},
+        )
+        for recording in recordings
+        if recording.drift > NOTICEABLE
     ]
 
 
