@@ -44,8 +44,8 @@ def write_config(
     models = sorted([*folder.glob("*.onnx"), *folder.glob("*.safetensors")])
     files = {path.name: file_key(path) for path in models}
     licence_name = licence or str(record.origin.get("licence", "not stated"))
-    stated = {"polyplink": __version__, "files": files, "licence": licence_name, **facts}
-    write_json(folder / CONFIG, stated | {"record": json.loads(record_text(record))})
+    config = {"polyplink": __version__, "files": files, "licence": licence_name, **facts}
+    write_json(folder / CONFIG, config | {"record": json.loads(record_text(record))})
     write_text(folder / CARD, model_card(record, files, licence_name, facts, measured))
 
 
@@ -111,9 +111,9 @@ def _data_lines(record: WeightsRecord) -> list[str]:
         for dataset, members in groupby(sorted(rows), key=lambda row: row[0]):
             rows_of_set = list(members)
             # A procedure, or a group of stills, of an unknown patient counts as its own patient.
-            known = any(procedure != patient for _, procedure, patient in rows_of_set)
+            has_patients = any(procedure != patient for _, procedure, patient in rows_of_set)
             n_patients = len({patient for _, _, patient in rows_of_set})
-            patients = f"patients: {n_patients}" if known else "patients not known"
+            patients = f"patients: {n_patients}" if has_patients else "patients not known"
             lines.append(f"- {use} on {dataset} (procedures: {len(rows_of_set)}, {patients})")
     lines += [f"- pre-trained by others on {dataset}" for dataset in seen.datasets]
     if not lines:

@@ -239,7 +239,7 @@ def fit_timm(
     )
     encoder = SfeConfig(FAMILY + name, stages=stages, rings=rings)
     model, _ = build_frame_encoder(FAMILY + name, stages=stages, rings=rings)
-    stated = getattr(model, "pretrained_cfg", {})
+    pretrained = getattr(model, "pretrained_cfg", {})
     expected_state = model.state_dict()
     tensors = backbone_state(model, state)
     renamed = tensors.keys() != expected_state.keys()
@@ -247,7 +247,7 @@ def fit_timm(
         tensors = _by_order(expected_state, state) or tensors
     check_state(path, tensors, expected_state, _OTHER_MODEL)
     as_pretrained = config.preset == "own"
-    size = config.size or (int(stated["input_size"][-1]) if as_pretrained else REFERENCE_SIZE)
+    size = config.size or (int(pretrained["input_size"][-1]) if as_pretrained else REFERENCE_SIZE)
     try:
         with torch.inference_mode():
             model.eval()(torch.zeros(1, 3, size, size))
@@ -256,13 +256,13 @@ def fit_timm(
             f"{name} takes no images of {size} pixels ({first_line(error)})", "leave --size out"
         ) from None
     if as_pretrained:
-        encoder = replace(encoder, mean=tuple(stated["mean"]), std=tuple(stated["std"]))
+        encoder = replace(encoder, mean=tuple(pretrained["mean"]), std=tuple(pretrained["std"]))
     published = Published(
         name=name,
         title=f"timm's {name}",
         source="not stated",
         file=path.name,
-        licence=f"not stated ({stated.get('license') or 'unknown'} for timm's own weights)",
+        licence=f"not stated ({pretrained.get('license') or 'unknown'} for timm's own weights)",
         marks=(),
     )
     tensors = {f"backbone.{key}": tensor for key, tensor in tensors.items()}
