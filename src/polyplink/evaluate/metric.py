@@ -77,8 +77,8 @@ def metrics_of(task: Task, more: Sequence[str] = ()) -> dict[str, Metric]:
         task: A key of `TASKS`.
         more: Names of metrics of packages or files, of any task.
     """
-    named = {name: METRICS.find(name) for name in (*METRICS, *more)}
-    return {name: metric for name, metric in named.items() if metric.task == task}
+    metrics = {name: METRICS.find(name) for name in (*METRICS, *more)}
+    return {name: metric for name, metric in metrics.items() if metric.task == task}
 
 
 def take_metrics(names: Sequence[str]) -> tuple[str, ...]:
@@ -87,14 +87,14 @@ def take_metrics(names: Sequence[str]) -> tuple[str, ...]:
     Raises:
         PolyplinkError: If there is no such metric, or one is of re-identification.
     """
-    taken = METRICS.take(names)
-    for name in taken:
+    metric_names = METRICS.take(names)
+    for name in metric_names:
         PolyplinkError.unless(
             name in METRICS or METRICS.find(name).task != "reid",
             f"metric {name!r}: only built-in metrics can be of re-identification",
             "give it the task retrieval, counting or tracking",
         )
-    return taken
+    return metric_names
 
 
 def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...]) -> Reals:
@@ -122,8 +122,8 @@ def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...
     if array is not None and array.shape == shape:
         return np.where(np.isinf(array), np.nan, array)
     kind = f"an array of shape {array.shape}" if array is not None and array.ndim else repr(values)
-    wanted = f"an array of shape {shape}" if shape else "one number"
-    raise PolyplinkError(f"metric {name!r} returns {kind}, not {wanted}", "correct its value")
+    expected = f"an array of shape {shape}" if shape else "one number"
+    raise PolyplinkError(f"metric {name!r} returns {kind}, not {expected}", "correct its value")
 
 
 def ideal_of(figure: str, more: Sequence[str] = ()) -> float | None:

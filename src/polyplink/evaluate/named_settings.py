@@ -60,7 +60,7 @@ def evaluation_settings(
     return settings, [task for task in PROBES if task in task_names]
 
 
-def _with_all(names: Sequence[str], every: Sequence[str]) -> list[str]:
+def _with_all(names: Sequence[str], all_names: Sequence[str]) -> list[str]:
     """The names without repetition, with `every` in place of "all"."""
-    expanded = ([*every] if name == "all" else [name] for name in names)
+    expanded = ([*all_names] if name == "all" else [name] for name in names)
     return list(dict.fromkeys(chain.from_iterable(expanded)))
