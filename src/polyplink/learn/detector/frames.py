@@ -108,9 +108,9 @@ def _read_whole(
 ) -> Pixels:
     """Whole frames of a procedure, stretched: (n, side, side, 3)."""
     name, width, height = row["procedure_id"], row["width"], row["height"]
-    whole = np.array([[0, 0, width, height]])
+    window = np.array([[0, 0, width, height]])
     whole_frames = [
-        FrameCrops(file, number, width, height, np.array([k]), whole)
+        FrameCrops(file, number, width, height, np.array([k]), window)
         for k, (number, file) in enumerate(images.items())
     ]
     with tempfile.TemporaryDirectory() as place:
