@@ -266,7 +266,7 @@ def _reviewed_procedure(
         low=state["low"],
         high=state["high"],
         reviewed_polyps=tuple(polyps),
-        not_polyps=tuple(one["id"] for one in tracklets if one["polyp"] is None),
+        not_polyps=tuple(tracklet["id"] for tracklet in tracklets if tracklet["polyp"] is None),
     )
 
 

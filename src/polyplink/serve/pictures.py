@@ -134,9 +134,9 @@ class Pictures:
             return ()
         images = tuple(str(folder / name) for name in images_in(self._source(procedure) / folder))
         boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
-        known = boxes.select("frame", "image").unique().iter_rows()
+        of_boxes = boxes.select("frame", "image").unique().iter_rows()
         is_complete = len(images) == self.procedures[procedure]["n_frames"]
-        return images if is_complete and all(images[k] == image for k, image in known) else ()
+        return images if is_complete and all(images[k] == image for k, image in of_boxes) else ()
 
     def video_of(self, procedure: str) -> str | None:
         """The name of the video of a procedure; None without one.
@@ -148,8 +148,8 @@ class Pictures:
             place = image_place(image)
             names = [] if place.frame is None else [place.file]
         else:
-            named = source.glob(f"{escape(procedure)}.*")
-            names = [p.name for p in named if p.stem == procedure and is_video(p.name)]
+            candidates = source.glob(f"{escape(procedure)}.*")
+            names = [p.name for p in candidates if p.stem == procedure and is_video(p.name)]
         return names[0] if len(names) == 1 and (source / names[0]).is_file() else None
 
     def _source(self, procedure: str) -> Path:

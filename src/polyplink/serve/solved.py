@@ -112,7 +112,7 @@ def split_polyps(answer: Correction, before: Solved, after: Solved) -> list[list
     """Rows of each polyp that an answer was not about and that is no longer one polyp."""
     if answer.kind in ABOUT_NO_POLYP:
         return []
-    named = {*answer.tracklets, *answer.others, *answer.apart}
+    answered = {*answer.tracklets, *answer.others, *answer.apart}
     row_of = {name: row for row, name in enumerate(after.table["tracklet_id"])}
     groups: dict[int, list[str]] = {}
     for name, polyp in zip(before.table["tracklet_id"], before.polyps, strict=True):
@@ -120,7 +120,7 @@ def split_polyps(answer: Correction, before: Solved, after: Solved) -> list[list
             groups.setdefault(polyp, []).append(name)
     split = []
     for names in groups.values():
-        if answer.kind in ("different", "split", "move", "cut") and named & {*names}:
+        if answer.kind in ("different", "split", "move", "cut") and answered & {*names}:
             continue
         rows = [row_of[name] for name in names if name in row_of]
         rows = [row for row in rows if after.polyps[row] is not None]
