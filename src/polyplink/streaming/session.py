@@ -139,10 +139,10 @@ def _threads(
 ) -> Iterator[Callable[[LiveFrame], Future[DetectedFrame]]]:
     """A function that has `find` called in threads; the program can end while a call hangs."""
     tasks = SimpleQueue[tuple[Future[DetectedFrame], LiveFrame] | None]()
-    left = False
+    is_closing = False
 
     def work() -> None:
-        while (task := tasks.get()) is not None and not left:
+        while (task := tasks.get()) is not None and not is_closing:
             future, frame = task
             try:
                 future.set_result(find(frame))
@@ -160,7 +160,7 @@ def _threads(
     try:
         yield submit
     finally:
-        left = True
+        is_closing = True
         for _ in threads:
             tasks.put(None)
         latest = time.monotonic() + CLOSING
