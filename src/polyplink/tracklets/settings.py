@@ -102,8 +102,8 @@ def with_options(
     """
     if options.get("tracker") is not None:  # checked even if no box needs it
         TRACKERS.find(options["tracker"])
-    stated = {name: getattr(origin, name, None) for name in OF_DETECTOR}
-    merged = stated | {name: value for name, value in options.items() if value is not None}
+    of_detector = {name: getattr(origin, name, None) for name in OF_DETECTOR}
+    merged = of_detector | {name: value for name, value in options.items() if value is not None}
     changes = {name: value for name, value in merged.items() if value is not None}
     of_tracks = {setting.name for setting in fields(TrackSettings)} & set(changes)
     tracks = {name: changes.pop(name) for name in of_tracks}

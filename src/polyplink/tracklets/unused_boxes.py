@@ -30,19 +30,19 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
     origin, scenes = read_origin(folder), read_scenes(folder)
     settings = with_options(defaults, {}, origin)
     uncut = replace(settings, max_gap=int(data.procedures["n_frames"].sum()), min_iou=0.0)
-    kept, kept_uncut = (
+    used, used_uncut = (
         kept_tracklets(build_tracklets(data.detections, how, fps=fps, scenes=scenes)[1], how, fps)
         for how in (settings, uncut)
     )
     has_polyp = pl.col("polyp_id").is_not_null()
     of_polyps, of_polyps_uncut = (
-        int(tracklets.filter(has_polyp)["n"].sum()) for tracklets in (kept, kept_uncut)
+        int(tracklets.filter(has_polyp)["n"].sum()) for tracklets in (used, used_uncut)
     )
     unnamed = data.detections["polyp_id"].null_count()
     total = data.detections.height
     cut_short = of_polyps_uncut - of_polyps
     too_few = total - unnamed - of_polyps_uncut
-    untracked = unnamed - int(kept.filter(~has_polyp)["n"].sum())
+    untracked = unnamed - int(used.filter(~has_polyp)["n"].sum())
     lost = {
         f"where gaps or jumps cut a polyp's boxes (--max-gap {settings.max_gap}, --min-iou "
         f"{settings.min_iou:g})": cut_short,
@@ -54,7 +54,7 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
     reasons = [f"{n} {reason}" for reason, n in lost.items() if n]
     severity: Severity = "note"
     of = f"settings of {origin.name}" if origin and settings != defaults else "default settings"
-    what, hint = f"the {of} give {many(kept.height, 'tracklet')}", "none needed"
+    what, hint = f"the {of} give {many(used.height, 'tracklet')}", "none needed"
     if reasons:
         what += f"; of {total} boxes they leave out {', '.join(reasons)}"
         hint = "give these options to change them"
