@@ -117,7 +117,7 @@ def reproduce(
 
     find_grid(grid)
     named_weights = named_files("--weights", weights)
-    encoders = dict.fromkeys(name for every in published().values() for name in every.subjects)
+    encoders = dict.fromkeys(name for paper in published().values() for name in paper.subjects)
     for encoder, path in named_weights.items():
         find_named("encoder or method in the tables", encoder, encoders)
         check_inputs(path)
