@@ -139,7 +139,7 @@ def named_figures(
         "counting": bool(clusterers),
         "tracking": bool(clusterers) and tracked,
     }
-    tasks = tuple(task for task, needed in needs.items() if needed)
+    tasks = tuple(task for task, is_needed in needs.items() if is_needed)
     by_name: dict[str, Figure] = {}
     resampled: dict[str, Resampled] = {}
     if tasks:

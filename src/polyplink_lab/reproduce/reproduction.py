@@ -481,10 +481,10 @@ def _remark(cell: Cell) -> str:
         count = _parameters(cell.subject)
     except PolyplinkError:
         return cell.remark
-    needed = ""
+    used_parameters = ""
     if count["published_params_m"] - count["params_m"] > 0.005:
-        needed = f"{count['params_m']:.2f} M without projectors and unused heads"
-    return "; ".join(filter(None, (needed, cell.remark)))
+        used_parameters = f"{count['params_m']:.2f} M without projectors and unused heads"
+    return "; ".join(filter(None, (used_parameters, cell.remark)))
 
 
 def _beside(
