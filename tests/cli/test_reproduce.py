@@ -33,7 +33,7 @@ from polyplink_lab.reproduce.published_tables import (
     published,
     with_learned_links,
 )
-from polyplink_lab.reproduce.reproduced import ReproducedTable, best_cells
+from polyplink_lab.reproduce.reproduced_table import ReproducedTable, best_cells
 from polyplink_lab.reproduce.reproduction import find_part, incomparable, similarity_form, task_part
 from polyplink_lab.reproduce.reproduction_plan import Step
 from polyplink_lab.reproduce.standing import STANDINGS

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.merged import merge, overlaps
+from polyplink.data.merge import merge, overlaps
 from polyplink.data.tables import (
     DETECTIONS,
     TABLES,

@@ -20,11 +20,11 @@ from polyplink.evaluate.counting_figures import counting_figures, operating_curv
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.metric import TASKS
-from polyplink.evaluate.named_settings import evaluation_settings
 from polyplink.evaluate.probe_tasks import PROBES
 from polyplink.evaluate.reid import reidentify
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import Samples
+from polyplink.evaluate.settings import evaluation_settings
 from tests.evaluate.random_tracklets import boxes_of, ends, random_samples
 
 GRID = Grid(

@@ -15,7 +15,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.counting.corrections import Correction, append_correction
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.mot import import_mot
-from polyplink.data.returned import write_places
+from polyplink.data.return_boxes import write_places
 from polyplink.data.tables import SOURCE_FILES, DataSet, Imported, Places
 from polyplink.report.formats import clock
 from polyplink.serve.desk import Desk

@@ -26,7 +26,7 @@ from polyplink import train
 from polyplink.cli.options import TrackletOptions
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.merged import merge
+from polyplink.data.merge import merge
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.adapt import CROPS, fitted_to_crops
 from polyplink.encoders.device import pick_device

@@ -194,7 +194,7 @@ def evaluate_weights(
     # Refuse what is wrong before torch is imported.
     paths = tuple(map(Path, (weights,) if isinstance(weights, str | Path) else weights))
     data, out = Path(data), Path(out)
-    from polyplink.evaluate.named_settings import evaluation_settings
+    from polyplink.evaluate.settings import evaluation_settings
     from polyplink.report.evaluation_table import check_columns
 
     for path in paths:

@@ -59,7 +59,7 @@ def learn_from(
         counted_folder(folder)
     from polyplink.associate.identities import from_record
     from polyplink.counting.operating_point import store_operating_point
-    from polyplink.data.merged import merge
+    from polyplink.data.merge import merge
     from polyplink.data.tables import write_data
     from polyplink.encoders.weights import weights_id
     from polyplink.serve.desk import Desk

@@ -43,7 +43,7 @@ def merge_data(
     from polyplink.core.messages import Message
     from polyplink.data.empty import read_empty, write_empty
     from polyplink.data.importing import new_data_folder
-    from polyplink.data.merged import merge, overlaps
+    from polyplink.data.merge import merge, overlaps
     from polyplink.data.origin import read_warnings
     from polyplink.data.tables import read_data
     from polyplink.data.vocabulary import find_maps

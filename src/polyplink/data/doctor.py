@@ -17,7 +17,7 @@ import polars as pl
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.boxes import NO_SUCH_FRAME, OUTSIDE, OVER_THE_EDGE
 from polyplink.data.image_files import missing_images, open_images
-from polyplink.data.merged import overlaps
+from polyplink.data.merge import overlaps
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import SIMULATED
 

@@ -20,7 +20,7 @@ from polyplink.data.empty import write_empty
 from polyplink.data.files.folders import is_video, without_garbage_collection
 from polyplink.data.files.limits import limits_lifted
 from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin, write_warnings
-from polyplink.data.returned import write_places
+from polyplink.data.return_boxes import write_places
 from polyplink.data.tables import DataSet, Imported, change_data, is_data_folder, write_data
 from polyplink.data.vocabulary import find_maps
 

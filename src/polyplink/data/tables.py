@@ -478,7 +478,7 @@ def csv_text(table: pl.DataFrame) -> str:
 
 TABLES = ("detections", "procedures", "polyps")
 _MAP = "histology-map.json"
-SOURCE_FILES = ("source-files.parquet", "source-boxes.parquet")  # see `polyplink.data.returned`
+SOURCE_FILES = ("source-files.parquet", "source-boxes.parquet")  # see `polyplink.data.return_boxes`
 EMPTY_FILE = "empty.parquet"  # see `polyplink.data.empty`
 WARNINGS_FILE = "warnings.json"  # what was left out or is unusual in the boxes
 _IMPORT = "polyplink"  # metadata entry with a key that the three tables of an import share

@@ -28,7 +28,7 @@ from polyplink.counting.count_part import ASSIGNMENT, VIEWS, count_part, views_t
 from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
 from polyplink.counting.result import Count
 from polyplink.data.origin import read_origin, read_warnings
-from polyplink.data.returned import return_boxes
+from polyplink.data.return_boxes import return_boxes
 from polyplink.data.tables import DataSet, csv_text, write_table
 from polyplink.encoders.encode import encode, write_embeddings
 from polyplink.encoders.load import load_named
@@ -175,7 +175,7 @@ def return_data(
         if returned.warning is not None:
             warnings.append(returned.warning)
     if video:
-        from polyplink.pipeline.drawn_video import draw_videos  # noqa: PLC0415 - its fonts are slow
+        from polyplink.pipeline.draw_video import draw_videos  # noqa: PLC0415 - its fonts are slow
 
         names = [procedure.procedure_id for procedure in result.count.procedures]
         procedures = result.data.procedures.filter(pl.col("procedure_id").is_in(names))

@@ -26,7 +26,7 @@ from polyplink.counting.count_part import named_procedures
 from polyplink.counting.interval import Cover
 from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.mot import write_mot
-from polyplink.data.returned import return_boxes
+from polyplink.data.return_boxes import return_boxes
 from polyplink.data.tables import DataSet
 from polyplink.report.formats import Texts, clock, environment
 from polyplink.serve.desk import Desk

@@ -15,7 +15,7 @@ from polyplink.core.results import Progress, Result
 
 if TYPE_CHECKING:
     from polyplink_lab.reproduce.published_tables import PublishedTable
-    from polyplink_lab.reproduce.reproduced import ReproducedTable
+    from polyplink_lab.reproduce.reproduced_table import ReproducedTable
     from polyplink_lab.reproduce.reproduction import ReproductionSettings
     from polyplink_lab.reproduce.reproduction_plan import Step
 
@@ -104,7 +104,7 @@ def reproduce(
 
     if table == "list":
         from polyplink_lab.reproduce.encoders_under_test import list_tables
-        from polyplink_lab.reproduce.reproduced import states_table
+        from polyplink_lab.reproduce.reproduced_table import states_table
 
         states = list_tables()
         return Result(states, printed=[states_table(states)])

@@ -121,7 +121,7 @@ def study(
     """
     out, data = Path(out), Path(data)
     check_inputs(None, data, [part], device)
-    from polyplink.evaluate.named_settings import evaluation_settings
+    from polyplink.evaluate.settings import evaluation_settings
 
     settings, probes = evaluation_settings(
         tasks, clusterers, grid=grid, purpose=purpose, threads=workers

@@ -36,7 +36,7 @@ from polyplink_lab.reproduce.published_tables import (
     extended_cells,
     task_of,
 )
-from polyplink_lab.reproduce.reproduced import (
+from polyplink_lab.reproduce.reproduced_table import (
     ReproducedCell,
     ReproducedTable,
     best_cells,

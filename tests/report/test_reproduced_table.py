@@ -9,7 +9,7 @@ import pytest
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.latex import comparison_latex
-from polyplink_lab.reproduce.reproduced import (
+from polyplink_lab.reproduce.reproduced_table import (
     ReproducedCell,
     ReproducedTable,
     latex,

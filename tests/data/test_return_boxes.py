@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.parts import FORMATS
-from polyplink.data.returned import TABLE, return_boxes, write_places
+from polyplink.data.return_boxes import TABLE, return_boxes, write_places
 from polyplink.data.tables import Imported
 
 SIZE = (64, 48)

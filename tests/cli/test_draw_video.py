@@ -10,7 +10,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
-from polyplink.pipeline.drawn_video import Drawing, _pictures, draw_video
+from polyplink.pipeline.draw_video import Drawing, _pictures, draw_video
 from tests.data.videos import HEIGHT, WIDTH, frame_of, number_of, write_video
 
 BLUE = np.array([0x00, 0x72, 0xB2])
