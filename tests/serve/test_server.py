@@ -5,12 +5,12 @@ import json
 import re
 import resource
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -357,15 +357,11 @@ def test_a_used_port_is_refused_with_the_option_to_set(desk: Desk) -> None:
 @contextmanager
 def serve_in_thread(build: Callable[[str, int], Any]) -> Iterator[tuple[tuple[str, int], str]]:
     """Run a server for this machine only; its host and port, and the token."""
-    http_server, listener_socket, address = guard.local_server(build, 0)
-    assert listener_socket.getsockname()[0] == "127.0.0.1"
-    thread = threading.Thread(target=http_server.run, kwargs={"sockets": [listener_socket]})
-    thread.start()
-    try:
-        yield listener_socket.getsockname(), address.partition("token=")[2]
-    finally:
-        http_server.should_exit = True
-        thread.join()
+    with guard.local_server(build, 0) as address:  # of the listening socket
+        place = urlsplit(address)
+        assert place.hostname == "127.0.0.1"
+        assert place.port is not None
+        yield (place.hostname, place.port), address.partition("token=")[2]
 
 
 def test_a_hundred_slow_and_large_requests_need_little_memory(

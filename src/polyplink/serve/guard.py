@@ -11,9 +11,10 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import files
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -312,17 +313,16 @@ class TimeoutProtocol(H11Protocol):
             self.transport.close()
 
 
-def local_server(
-    build: Callable[[str, int], ASGIApp], port: int
-) -> tuple[uvicorn.Server, socket.socket, str]:
-    """Prepare a server on this machine, without starting it.
+@contextmanager
+def local_server(build: Callable[[str, int], ASGIApp], port: int) -> Iterator[str]:
+    """Serve an application in a thread, reachable only from this machine.
 
     Args:
         build: Makes the application from the token and the port.
         port: Port; 0 takes any free one.
 
-    Returns:
-        The server, the listening socket for its `run`, and the address of the page with the token.
+    Yields:
+        The address of the page, token included.
 
     Raises:
         PolyplinkError: If the port is taken.
@@ -337,7 +337,7 @@ def local_server(
             f"--port {port}: {first_line(error)}",
             "give another --port, or --port 0 for any free one",
         ) from error
-    port = listening.getsockname()[1]
+    host, port = listening.getsockname()
     token = secrets.token_urlsafe(32)
     config = uvicorn.Config(
         build(token, port),
@@ -352,4 +352,11 @@ def local_server(
         timeout_graceful_shutdown=2,
     )
     listening.listen(CONNECTIONS)
-    return uvicorn.Server(config), listening, f"http://{LOOPBACK[0]}:{port}/?token={token}"
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="page")
+    thread.start()
+    try:
+        yield f"http://{host}:{port}/?token={token}"
+    finally:
+        server.should_exit = True
+        thread.join()

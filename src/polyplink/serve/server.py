@@ -2,8 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -142,18 +142,6 @@ def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:
             time.sleep(1)
 
 
-@contextmanager
-def serving(desk: Desk, *, port: int = 0) -> Iterator[str]:
-    """Serve a desk in a thread; yields the page's address, token included.
-
-    Raises:
-        PolyplinkError: If the port is taken.
-    """
-    server, listening, address = local_server(partial(build_app, desk), port)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="review")
-    thread.start()
-    try:
-        yield address
-    finally:
-        server.should_exit = True
-        thread.join()
+def serving(desk: Desk, *, port: int = 0) -> AbstractContextManager[str]:
+    """Serve a desk in a thread, see `local_server`."""
+    return local_server(partial(build_app, desk), port)

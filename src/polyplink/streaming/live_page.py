@@ -6,7 +6,6 @@ one that does not read at all is disconnected.
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -132,26 +131,14 @@ def build_app(page: LivePage, token: str, port: int) -> Starlette:
 
 @contextmanager
 def serving(page: LivePage, port: int) -> Iterator[None]:
-    """Serve a page in a thread, reachable only from this machine, and set its address.
-
-    Args:
-        page: The page.
-        port: Port; 0 takes any free one.
-
-    Raises:
-        PolyplinkError: If the port is taken.
-    """
-    server, listening, page.address = local_server(partial(build_app, page), port)
+    """Serve a page in a thread, see `local_server`, and set its address."""
     # Disconnecting a slow page is no error.
     cut_off = ("without completing", "graceful shutdown exceeded")
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: not any(words in str(record.msg) for words in cut_off)
     )
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="page")
-    thread.start()
-    try:
-        yield
-    finally:
-        page.closing = True  # streams end without being cancelled
-        server.should_exit = True
-        thread.join()
+    with local_server(partial(build_app, page), port) as page.address:
+        try:
+            yield
+        finally:
+            page.closing = True  # streams end without being cancelled
