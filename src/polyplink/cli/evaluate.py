@@ -270,7 +270,7 @@ def evaluate_weights(
     table = with_probes(comparison(evaluation, settings), probed).with_headline(columns)
     with record.stage("report"):
         shutil.rmtree(out / "trackeval", ignore_errors=True)  # of an earlier evaluation
-        page = _page(paths[0], data, encoded, table, remarks, record.seconds)
+        page = _page(paths[0], encoded, table, remarks, record.seconds)
         evaluated = Evaluated(out / "report.html", evaluation, page, remarks, probed)
         if "assignment" in tables and "tracking" in evaluation.tasks:
             write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], part)
@@ -344,37 +344,29 @@ def _measure(
 
 def _page(
     weights: Path,
-    data: Path,
     encoded: "Encoded",
     table: "Comparison",
     notes: tuple[str, ...],
     seconds: Mapping[str, float],
 ) -> "Report":
-    """The report: the table, and time lines at the operating point stored in the weights."""
-    from polyplink.associate.identities import from_record
-    from polyplink.counting.interval import cover_of
-    from polyplink.counting.link import coverage_of, known_counts, link_all, link_messages
-    from polyplink.data.origin import box_source
+    """The report: the table, and time lines as `count` would draw them."""
+    from polyplink.counting.link import coverage_of, known_counts, link_messages, link_part
     from polyplink.report.contents import build_report
 
-    prepared, encoder = encoded.prepared, encoded.first
-    assert encoder.record is not None
-    point = from_record(encoder.record.operating)
-    cover = cover_of(point, box_source(data, prepared.data, prepared.procedures))
-    point = cover.applied(point)
-    linked = link_all(prepared, encoded.embeddings[encoder.name], point)
-    coverage = coverage_of(linked, known_counts(prepared))
+    part = link_part(encoded, purpose="count", drop_alarms=True)
+    coverage = coverage_of(part.linked, known_counts(encoded.prepared))
     return build_report(
         "Evaluation",
         weights,
         encoded,
-        point,
-        linked,
+        part.point,
+        part.linked,
         seconds=seconds,
+        alarms=part.screened.alarms,
         comparison=table,
         notes=notes if coverage is None else (*notes, f"{coverage}."),
-        messages=[*cover.warnings(point), *link_messages(point, linked)],
-        basis=cover.basis_of(procedure.identities.interval for procedure in linked),
+        messages=[*part.cover.warnings(part.point), *link_messages(part.point, part.linked)],
+        basis=part.cover.basis_of(procedure.identities.interval for procedure in part.linked),
     )
 
 

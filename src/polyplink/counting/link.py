@@ -152,16 +152,6 @@ class Linked:
     readings: list[Reading]
 
 
-def link_all(prepared: Prepared, embeddings: Embeddings, point: OperatingPoint) -> list[Linked]:
-    """Link every procedure that has tracklets at the operating point."""
-    linked = []
-    for tracklets in by_procedure(prepared, embeddings):
-        identities = identify(tracklets.views, tracklets.positions, point)
-        readings = point.read(tracklets.views.vectors, identities.labels)
-        linked.append(Linked(tracklets, identities, readings))
-    return linked
-
-
 def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
     """The boxes of linked tracklets, with interpolated boxes in the gaps of each tracklet.
 
@@ -306,7 +296,11 @@ def link_part(
     point = cover.applied(point)
     embeddings = encoded.embeddings[encoder.name]
     screened = screen(prepared, embeddings, point.alarms, drop=drop_alarms)
-    linked = link_all(screened.prepared, embeddings, point)
+    linked = []
+    for tracklets in by_procedure(screened.prepared, embeddings):
+        identities = identify(tracklets.views, tracklets.positions, point)
+        readings = point.read(tracklets.views.vectors, identities.labels)
+        linked.append(Linked(tracklets, identities, readings))
     return LinkedPart(encoded, point, cover, screened, linked)
 
 
