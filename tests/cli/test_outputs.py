@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 from polyplink.cli.options import output_folder
-from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.sharing import sole_writer
+from polyplink.core.runs import RunRecord, sole_writer
 from polyplink.counting.corrections import LOG, Correction, append_correction
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record, weights_path

@@ -1,8 +1,6 @@
 """Artefacts are complete or absent, and their keys depend on their inputs."""
 
 import errno
-import itertools
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from pydantic import ValidationError
 
 from polyplink.core.artefacts import (
     ADDED_LATER,
-    RunRecord,
     change_folder,
     content_key,
     file_key,
@@ -107,38 +104,6 @@ def test_a_broken_json_file_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{")
     with pytest.raises(PolyplinkError, match="is not valid JSON"):
         read_json(tmp_path / "a.json")
-
-
-def test_a_run_is_recorded_and_the_folder_of_another_command_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = itertools.count(step=1.5)
-    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    record = RunRecord("train", settings=Settings(3, Path("y")), seed=7, inputs={"data": "k"})
-    with record.stage("one"):
-        pass
-    with record.stage("one"):
-        pass
-    record.write(tmp_path)
-    run = json.loads((tmp_path / "run.json").read_text())
-    assert run["command"] == "train"
-    assert run["settings"] == {"size": 3, "where": "y"}
-    assert run["seed"] == 7
-    assert run["inputs"] == {"data": "k"}
-    assert run["seconds"] == {"one": 3.0}  # of both stages of this name
-    assert {"polyplink", "machine", "started", "finished"} <= run.keys()
-    RunRecord("train").claim(tmp_path)
-    RunRecord("count").claim(tmp_path / "new")
-    with pytest.raises(PolyplinkError, match="holds a run of `train`; name another folder"):
-        RunRecord("count").claim(tmp_path)
-    for text, message in (
-        ("[1]", r"run\.json was not written by polyplink; name another folder"),
-        ("null", r"run\.json was not written by polyplink; name another folder"),
-        ('{"speed": 3}', "holds a run of `another program`; name another folder"),
-    ):
-        (tmp_path / "run.json").write_text(text)
-        with pytest.raises(PolyplinkError, match=message):
-            RunRecord("count").claim(tmp_path)
 
 
 def test_parts_of_killed_runs_are_removed_and_parts_of_live_runs_stay(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
 from polyplink.cli.verb import inform, verb
-from polyplink.core.artefacts import RunRecord, to_plain, write_json
+from polyplink.core.artefacts import to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Progress, Result
+from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
 STILLS = "stills"  # of the output folder: procedures made of stills

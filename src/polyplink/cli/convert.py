@@ -8,8 +8,9 @@ from typer import Argument
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import inform, verb
-from polyplink.core.artefacts import RunRecord, whole_folder
+from polyplink.core.artefacts import whole_folder
 from polyplink.core.results import Progress, Result
+from polyplink.core.runs import RunRecord
 
 
 @verb

@@ -8,8 +8,8 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, output_folder
 from polyplink.cli.verb import inform, verb
-from polyplink.core.artefacts import RunRecord
 from polyplink.core.results import Progress, Result
+from polyplink.core.runs import RunRecord
 
 if TYPE_CHECKING:
     from polyplink.pipeline.count_data import Counted

@@ -9,7 +9,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions
 from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
-from polyplink.core.sharing import sole_writer
+from polyplink.core.runs import sole_writer
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
 from polyplink.cli.verb import UNMEASURED, inform, verb
-from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.artefacts import to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, USUAL_CLUSTERERS
 from polyplink.core.results import Progress, Result
+from polyplink.core.runs import RunRecord
 
 if TYPE_CHECKING:
     import polars as pl

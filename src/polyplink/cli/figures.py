@@ -9,10 +9,10 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.options import check_inputs, named_files, names_of
 from polyplink.cli.verb import inform, verb
-from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
 from polyplink.core.results import Pictures, Progress, Result
+from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
 

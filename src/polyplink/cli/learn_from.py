@@ -10,9 +10,9 @@ from typer import Argument
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import verb
-from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Result
+from polyplink.core.runs import RunRecord
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, check_inputs, names_of
 from polyplink.cli.verb import UNMEASURED, inform, verb
-from polyplink.core.artefacts import RunRecord, write_json, write_text
+from polyplink.core.artefacts import write_json, write_text
 from polyplink.core.errors import find_named
 from polyplink.core.results import Progress, Result
+from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, output_folder
 from polyplink.cli.verb import inform, verb
-from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.results import Progress, Result
-from polyplink.core.sharing import sole_writer
+from polyplink.core.runs import RunRecord, sole_writer
 from polyplink.models.shipped import ENCODER
 
 if TYPE_CHECKING:

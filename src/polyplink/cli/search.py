@@ -8,9 +8,10 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import check_inputs
 from polyplink.cli.verb import verb
-from polyplink.core.artefacts import RunRecord, write_json
+from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
+from polyplink.core.runs import RunRecord
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,10 +13,10 @@ from typer import Argument, Exit, Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
 from polyplink.cli.verb import inform, prints_lines, verb
-from polyplink.core.artefacts import RunRecord, to_plain
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Progress, Result
-from polyplink.core.sharing import sole_writer
+from polyplink.core.runs import RunRecord, sole_writer
 
 if TYPE_CHECKING:
     from polyplink.associate.identities import OperatingPoint

@@ -15,7 +15,7 @@ from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import file_key, read_json, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
-from polyplink.core.sharing import sole_writer
+from polyplink.core.runs import sole_writer
 from polyplink.core.text import many
 from polyplink.models.shipped import DETECTOR, is_shipped, shipped_model
 

@@ -16,17 +16,14 @@ import platform
 import re
 import shutil
 import sys
-import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from polyplink import __version__
 from polyplink.core.errors import PolyplinkError, first_line
 
 T = TypeVar("T")
@@ -309,104 +306,3 @@ def parse_json(data: bytes | str, source: str, hint: str) -> Any:
         return from_json(data.removeprefix(b"\xef\xbb\xbf") if isinstance(data, bytes) else data)
     except ValueError as error:
         raise PolyplinkError(f"{source} is not valid JSON ({first_line(error)})", hint) from None
-
-
-def machine() -> dict[str, Any]:
-    """Hardware and software of the run, without names of people or hosts."""
-    return {
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-    }
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """The run.json of a folder (see `RunRecord.as_dict`); empty if there is none.
-
-    Raises:
-        PolyplinkError: If it is not JSON, or no JSON object.
-    """
-    path = folder / "run.json"
-    record = read_json(path) if path.is_file() else {}
-    if not isinstance(record, dict):
-        raise PolyplinkError(f"{path} was not written by polyplink", "name another folder")
-    return record
-
-
-class RunRecord:
-    """The contents of a run.json: inputs, settings, seed and time per stage.
-
-    Example:
-        >>> record = RunRecord("prepare", settings={"size": 64}, inputs={"data": "0123"})
-        >>> with record.stage("tracklets"):
-        ...     pass
-        >>> sorted(record.as_dict())[:3]
-        ['command', 'finished', 'inputs']
-    """
-
-    def __init__(
-        self,
-        command: str,
-        *,
-        settings: Any = None,
-        seed: int | None = None,
-        inputs: Mapping[str, str] | None = None,
-    ) -> None:
-        self.command = command
-        self.settings = settings
-        self.seed = seed
-        self.inputs = dict(inputs or {})
-        self.started = datetime.now(UTC)
-        self.seconds: dict[str, float] = {}
-
-    def claim(self, folder: Path) -> None:
-        """Refuse to write into the output folder of another command.
-
-        Raises:
-            PolyplinkError: If `folder` holds the run.json of another command or program.
-        """
-        settle(folder)
-        record = read_run(folder)
-        command = record.get("command", "another program")
-        if record and command != self.command:
-            raise PolyplinkError(f"{folder} holds a run of `{command}`", "name another folder")
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time a stage; times of the same name are added."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-    def as_dict(self) -> dict[str, Any]:
-        """The record as JSON-ready values; times in seconds, dates in UTC."""
-        return {
-            "polyplink": __version__,
-            "command": self.command,
-            "settings": to_plain(self.settings),
-            "seed": self.seed,
-            "inputs": self.inputs,
-            "machine": machine(),
-            "started": self.started.isoformat(timespec="seconds"),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
-        }
-
-    @contextmanager
-    def results(self, folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
-        """Yield a folder for files that change in `folder` together with run.json.
-
-        Args:
-            folder: The output folder of the run.
-            optional: See `change_folder`.
-        """
-        with change_folder(folder, optional) as new:
-            yield new
-            self.write(new)
-
-    def write(self, folder: Path) -> None:
-        """Write `folder`/run.json."""
-        write_json(folder / "run.json", self.as_dict())

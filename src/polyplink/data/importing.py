@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 import polars as pl
 
-from polyplink.core.artefacts import RunRecord
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import FORMATS
 from polyplink.core.results import StageProgress, silent_stage
+from polyplink.core.runs import RunRecord
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.files.folders import is_video, without_garbage_collection

@@ -10,11 +10,12 @@ from uuid import uuid4
 import polars as pl
 
 from polyplink import __version__
-from polyplink.core.artefacts import RunRecord, content_key, file_key, file_state, read_run
+from polyplink.core.artefacts import content_key, file_key, file_state
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import DETECTORS, SIMULATED_DETECTORS
 from polyplink.core.results import Progress, silent
+from polyplink.core.runs import RunRecord, read_run
 from polyplink.data.files.images import Pixels
 from polyplink.data.origin import BoxesOrigin, write_origin, write_warnings
 from polyplink.data.tables import DataSet, read_data, write_data

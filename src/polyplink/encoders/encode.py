@@ -20,7 +20,7 @@ from polyplink import __version__
 from polyplink.core.artefacts import whole_file, write_json
 from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.results import Progress, StageProgress, silent, silent_stage
-from polyplink.core.sharing import claimed, rounds
+from polyplink.core.runs import claimed, rounds
 from polyplink.core.text import brief
 from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import broken_path, release_pages

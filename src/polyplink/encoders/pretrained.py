@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polyplink.core.artefacts import read_run, whole_folder
+from polyplink.core.artefacts import whole_folder
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.runs import read_run
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.model_card import write_config
 from polyplink.encoders.weights import (

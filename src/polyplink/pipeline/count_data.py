@@ -18,10 +18,11 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from polyplink.core.artefacts import RunRecord, read_run, write_json, write_text
+from polyplink.core.artefacts import write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
+from polyplink.core.runs import RunRecord, read_run
 from polyplink.core.text import readable_path
 from polyplink.counting.corrections import LOG, read_corrections, review_messages
 from polyplink.counting.count_part import ASSIGNMENT, VIEWS, count_part, views_table

@@ -18,9 +18,10 @@ from polyplink import __version__
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import Doubt, OperatingPoint
 from polyplink.associate.probes import Reading
-from polyplink.core.artefacts import machine, to_plain
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
+from polyplink.core.runs import machine
 from polyplink.counting.link import Linked
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.weights import weights_path

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.core.artefacts import RunRecord, content_key
+from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.results import StageProgress, silent_stage
-from polyplink.core.sharing import claimed, rounds
+from polyplink.core.runs import RunRecord, claimed, rounds
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
 from polyplink.data.files.images import Pixels

@@ -12,9 +12,10 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import check_inputs
 from polyplink.cli.verb import UNMEASURED, inform, prints_lines, verb
-from polyplink.core.artefacts import RunRecord, to_plain, write_json, write_text
+from polyplink.core.artefacts import to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Facts, Progress, Result, silent
+from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 from polyplink.associate.grid_search import find_grid
 from polyplink.associate.similarity import VisualForm
-from polyplink.core.artefacts import RunRecord, file_key, read_json, to_plain, write_json
+from polyplink.core.artefacts import file_key, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
+from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED

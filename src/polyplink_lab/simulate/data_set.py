@@ -18,16 +18,10 @@ import numpy as np
 import polars as pl
 
 from polyplink import __version__
-from polyplink.core.artefacts import (
-    RunRecord,
-    to_plain,
-    whole_file,
-    whole_folder,
-    write_json,
-    write_text,
-)
+from polyplink.core.artefacts import to_plain, whole_file, whole_folder, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
+from polyplink.core.runs import RunRecord
 from polyplink.core.workers import HEAVY, as_done
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets.real_colon import (
