@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from polyplink import __version__
 from polyplink.core.artefacts import change_folder, read_json, settle, to_plain, write_json
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError, first_line, say_remade
 
 Item = TypeVar("Item")
 
@@ -57,6 +57,24 @@ def claimed(path: Path) -> Iterator[bool]:
             # Before the release: no other process can have claimed it.
             Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
+
+
+@contextmanager
+def to_make(path: Path, is_made: Callable[[], bool]) -> Iterator[bool]:
+    """Claim a file; yield whether this process is to make it.
+
+    It is not if another process has claimed it, or if it was made in the meantime. A file of an
+    earlier run that does not fit is announced.
+
+    Args:
+        path: The file.
+        is_made: Whether it exists and fits.
+    """
+    with claimed(path) as is_claimed:
+        is_missing = is_claimed and not is_made()
+        if is_missing and path.is_file():
+            say_remade(path)
+        yield is_missing
 
 
 def rounds(items: Sequence[Item], done: Callable[[Item], bool]) -> Iterator[list[Item]]:

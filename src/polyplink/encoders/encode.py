@@ -20,7 +20,7 @@ from polyplink import __version__
 from polyplink.core.artefacts import whole_file, write_json
 from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.results import Progress, StageProgress, silent, silent_stage
-from polyplink.core.runs import claimed, rounds
+from polyplink.core.runs import rounds, to_make
 from polyplink.core.text import brief
 from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import broken_path, release_pages
@@ -370,11 +370,9 @@ def stored_vectors(
         n_done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())
         for procedure_id in missing:
             path = paths[procedure_id]
-            with claimed(path) as is_claimed:
-                if not is_claimed or is_embedded(procedure_id):
+            with to_make(path, partial(is_embedded, procedure_id)) as is_missing:
+                if not is_missing:
                     continue
-                if path.is_file():
-                    say_remade(path)
                 with with_crops(prepared.select([procedure_id])) as part:
                     embeddings = embed(
                         part, encoder.embedder, encoder.key, length=clip, progress=count

@@ -9,7 +9,7 @@ import errno
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ import polars as pl
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError, say_remade
 from polyplink.core.results import StageProgress, silent_stage
-from polyplink.core.runs import RunRecord, claimed, rounds
+from polyplink.core.runs import RunRecord, claimed, rounds, to_make
 from polyplink.core.text import brief, file_name
 from polyplink.core.workers import as_done
 from polyplink.data.files.images import Pixels
@@ -349,8 +349,8 @@ def add_crops(
                 )
                 renderings.append((sum(part.uncut["n_crops"]), partial(_rendered, part, render)))
                 continue
-            with _to_make(part) as to_make:
-                if not to_make:
+            with _to_make(part) as is_missing:
+                if not is_missing:
                     continue
                 copied = copy_kept(folder, procedure_id, frames, path, size)
                 if copied is not None:
@@ -372,22 +372,16 @@ def add_crops(
     return cut_at_broken(prepared)
 
 
-@contextmanager
-def _to_make(part: Prepared) -> Iterator[bool]:
+def _to_make(part: Prepared) -> AbstractContextManager[bool]:
     """Whether this process is to make the crops of a part with one procedure."""
     (procedure_id,) = part.procedures
-    path = part.crops_path(procedure_id)
-    with claimed(path) as is_claimed:
-        to_make = is_claimed and not part.has_crops(procedure_id)
-        if to_make and path.is_file():
-            say_remade(path)
-        yield to_make
+    return to_make(part.crops_path(procedure_id), partial(part.has_crops, procedure_id))
 
 
 def _rendered(part: Prepared, render: Callable[[], int]) -> int:
     """Render the crops of a procedure in a worker, if they are to be made; returns their number."""
-    with _to_make(part) as to_make:
-        return render() if to_make else 0
+    with _to_make(part) as is_missing:
+        return render() if is_missing else 0
 
 
 def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
