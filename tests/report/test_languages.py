@@ -20,7 +20,7 @@ from polyplink.report.contents import (
     ReportedProcedure,
     ReportedTracklet,
     named_stages,
-    shown_setting,
+    setting_facts,
 )
 from polyplink.report.page import MOST_VIEWS, render, render_fragment
 from tests.report.sample import ParsedPage, procedure, report, tracklet
@@ -133,7 +133,7 @@ def reports() -> list[Report]:
         crops="DATA-2",
         comparison=None,
         procedures=procedures,
-        operating_point=shown_setting(learned),
+        operating_point=setting_facts(learned),
         seconds=named_stages({"embed": 1.5, "associate": 200.0}),
         warnings=(
             Message("probes_simulated"),
@@ -156,7 +156,7 @@ def reports() -> list[Report]:
     alone = replace(full, tracklets=full.tracklets[:1], similarity=np.ones((1, 1)), uncertain=())
     return [
         recorded,
-        replace(recorded, operating_point=shown_setting(temporal), ask_below=None, seed=None),
+        replace(recorded, operating_point=setting_facts(temporal), ask_below=None, seed=None),
         Report("DATA-1", "DATA-2", "2025", "DATA-3", procedures=(named(alone, "A"),)),
         Report("DATA-1", "DATA-2", "2025", "DATA-3", curves={"loss": ()}),
     ]
@@ -242,13 +242,13 @@ def test_the_report_says_how_an_interval_is_made(
     spread: float, margin: int, lone: int, english: str, german: str
 ) -> None:
     point = OperatingPoint(LearnedLinks(0.1), None, "", spread=spread, margin=margin, lone=lone)
-    facts = {text_of(name): value for name, value in shown_setting(point)}
+    facts = {text_of(name): value for name, value in setting_facts(point)}
     assert text_of(facts["90 % interval"]) == english
     assert text_of(facts["90 % interval"], "de") == german
 
 
 def test_the_report_names_the_purposes_of_the_price() -> None:
     prices = {"count": 0.1, "link": 0.1, "published": 2.0}
-    facts = shown_setting(OperatingPoint(LearnedLinks(0.1), None, "", prices))
+    facts = setting_facts(OperatingPoint(LearnedLinks(0.1), None, "", prices))
     purposes = [Message("purpose.count"), Message("purpose.link")]
     assert (Message("fact.chosen"), purposes) in facts

@@ -79,7 +79,7 @@ class Evaluated:
         return by_procedure(self.evaluation)
 
     @property
-    def shown_warnings(self) -> list[str]:
+    def html_warnings(self) -> list[str]:
         """The warnings that a notebook shows with the figures, in English."""
         return list(map(str, self.page.warnings))
 
@@ -407,7 +407,7 @@ def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
     apart = difference_tables(table, {name: minus_clusterer[name] for name in names})
     first = replace(table, metrics=tuple(table.first_metrics))
     printed = [comparison_table(first), *apart, *lines]
-    warnings = [*evaluated.shown_warnings]
+    warnings = [*evaluated.html_warnings]
     if not table.measured:
         warnings.append(UNMEASURED)
     code = int(not table.measured)

@@ -95,14 +95,14 @@ def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> 
     """A result as HTML for a notebook: warnings, then the value's HTML or the printed items.
 
     Args:
-        value: Value of the result. Warnings among its `shown_warnings` are in its HTML, in the
+        value: Value of the result. Warnings among its `html_warnings` are in its HTML, in the
             language of its page, and are not repeated.
         printed: Texts and rich tables that the command line prints.
         warnings: One sentence each.
     """
     render = None if isinstance(value, Facts) else getattr(value, "_repr_html_", None)
     parts = [render()] if render is not None else [_printed(item) for item in printed]
-    in_html = getattr(value, "shown_warnings", ())
+    in_html = getattr(value, "html_warnings", ())
     further = [escape(visible(text)) for text in warnings if text not in in_html]
     return "\n".join([*(f"<p><b>warning:</b> {text}</p>" for text in further), *parts])
 

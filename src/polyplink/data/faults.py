@@ -124,7 +124,7 @@ class Faults:
         messages = []
         for warning, kind, number, first in self.counts.values():
             values = {"names": first} if kind is None else {"what": kind, "first": first}
-            messages.append(_shown(Message(warning, {"n": number, **values})))
+            messages.append(_on_one_line(Message(warning, {"n": number, **values})))
         return messages
 
     def _count(self, new: _Counted) -> None:
@@ -140,10 +140,12 @@ def _key(warning: str, kind: Message | None) -> tuple[Any, ...]:
     return (warning,) if kind is None else (warning, kind.kind, *kind.values.items())
 
 
-def _shown(value: Any) -> Any:
+def _on_one_line(value: Any) -> Any:
     """A value of a message with its names and places on one line each."""
     if isinstance(value, Message):
-        return Message(value.kind, {name: _shown(part) for name, part in value.values.items()})
+        return Message(
+            value.kind, {name: _on_one_line(part) for name, part in value.values.items()}
+        )
     return one_line(value, LONGEST_NAME) if isinstance(value, str) else value
 
 

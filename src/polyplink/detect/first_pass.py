@@ -313,7 +313,7 @@ class Follower:
         self._scene = int(read.scenes[-1, 1]) if len(read.scenes) else self._scene
 
 
-def _looked_at(
+def _with_boxes(
     recording: Recording, detector: Detector, start: int, workers: int
 ) -> Iterator[tuple[int, Picture | None, Floats]]:
     """Number, picture and boxes of the frames from `start` on; None for an undecodable picture."""
@@ -362,7 +362,7 @@ def _pieces(
             continue
         if piece.exists():  # damaged, or later than a damaged one
             shutil.rmtree(piece)
-        frames = frames or _looked_at(recording, detector, start, workers)
+        frames = frames or _with_boxes(recording, detector, start, workers)
         for frame, picture, boxes in islice(frames, PIECE):
             if picture is None:
                 follower.lost += 1

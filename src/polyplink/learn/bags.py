@@ -47,10 +47,10 @@ def purity(bags: Bags, polyps: np.ndarray) -> float:
 
 def shuffled(bags: Bags, rng: np.random.Generator) -> Bags:
     """The same bags in random order."""
-    return chosen(bags, rng.permutation(len(bags.members)))
+    return bags_at(bags, rng.permutation(len(bags.members)))
 
 
-def chosen(bags: Bags, rows: np.ndarray) -> Bags:
+def bags_at(bags: Bags, rows: np.ndarray) -> Bags:
     """Some of the bags, in the order of `rows`."""
     return Bags(bags.members[rows], bags.valid[rows], bags.ranks[rows])
 

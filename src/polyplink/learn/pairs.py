@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, SHARE, Ranged
-from polyplink.learn.bags import BagSampler, EpochBags, chosen, pair_bags
+from polyplink.learn.bags import BagSampler, EpochBags, bags_at, pair_bags
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 
 
@@ -96,7 +96,7 @@ class FramePairs(Ranged, BagSampler, prefix="bags"):
             reach = max(self.window // data.stride, 1)
             partner = uniform_partner(place, count, reach, rng)
         clips = np.stack([first, start + partner], axis=1).reshape(-1, 1)  # 2n 1
-        return EpochBags(clips, chosen(pair_bags(count > 1), rng.permutation(n)))
+        return EpochBags(clips, bags_at(pair_bags(count > 1), rng.permutation(n)))
 
 
 def draw_strides(

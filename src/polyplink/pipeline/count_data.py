@@ -97,7 +97,7 @@ class Counted:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     @property
-    def shown_warnings(self) -> list[str]:
+    def html_warnings(self) -> list[str]:
         """The warnings that a notebook shows with the counts, in English."""
         return list(map(str, self.page.warnings))
 

@@ -219,7 +219,7 @@ def build_report(
         comparison=comparison,
         curves=curves,
         best_epoch=int(best) if curves and best is not None else None,
-        operating_point=shown_setting(point),
+        operating_point=setting_facts(point),
         seconds=named_stages(seconds),
         notes=tuple(notes),
         warnings=tuple(messages),
@@ -284,7 +284,7 @@ def named_stages(seconds: Mapping[str, float]) -> tuple[tuple[Line, float], ...]
     )
 
 
-def shown_setting(point: OperatingPoint) -> tuple[Fact, ...]:
+def setting_facts(point: OperatingPoint) -> tuple[Fact, ...]:
     """The operating point, by the names used in the report."""
     setting = point.setting
     facts: list[Fact]

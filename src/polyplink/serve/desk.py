@@ -47,9 +47,9 @@ from polyplink.serve.possible_misses import Place, possible_misses
 from polyplink.serve.solved import (
     Solved,
     constraints_of,
+    log_rows,
+    question_facts,
     rows_left,
-    shown_log,
-    shown_question,
     split_polyps,
     whole_polyps,
 )
@@ -460,7 +460,7 @@ class Desk:
             ],
             "tracklets": tracklets,
             "questions": [
-                shown_question(doubt, solved.counted)
+                question_facts(doubt, solved.counted)
                 for doubt in sorted(solved.doubts, key=lambda doubt: not doubt.close)
             ],
             "places": [
@@ -475,7 +475,7 @@ class Desk:
                 {"correction": correction_id, "with": list(by)}
                 for correction_id, by in solved.decided.set_aside.items()
             ],
-            "log": shown_log(solved, self.rates[name]),
+            "log": log_rows(solved, self.rates[name]),
             "undo": solved.decided.undo,
             "redo": solved.decided.redo,
         }

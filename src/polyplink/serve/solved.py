@@ -129,7 +129,7 @@ def split_polyps(answer: Correction, before: Solved, after: Solved) -> list[list
     return split
 
 
-def shown_log(solved: Solved, rate: float) -> list[dict[str, Any]]:
+def log_rows(solved: Solved, rate: float) -> list[dict[str, Any]]:
     """The corrections of a procedure for the page, with the rows of their tracklets.
 
     Args:
@@ -155,7 +155,7 @@ def shown_log(solved: Solved, rate: float) -> list[dict[str, Any]]:
     ]
 
 
-def shown_question(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
+def question_facts(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
     """A doubt as a question about rows of the procedure; `counted` are the linked rows."""
     a, b = (counted[i] for i in doubt.pair)
     return {

@@ -236,7 +236,7 @@ def assemble(
     defaults = {"dataset": reading.dataset or name, "source": str(folder.resolve())}
     numbered = numbered.group_by("procedure_id", maintain_order=True).agg(**frame_span(0))
     sources = [table for table in (side_procedures, procedures, numbered) if table is not None]
-    rows = _stated(sources, defaults)
+    rows = _procedure_rows(sources, defaults)
     place = files[0] if len(files) == 1 else folder
     PolyplinkError.unless(
         rows.height > 0,
@@ -334,7 +334,7 @@ def _without_polyp(
     return frames.filter(present(frames["image"], frames["source"])).drop("source")
 
 
-def _stated(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.DataFrame:
+def _procedure_rows(sources: list[pl.DataFrame], defaults: Mapping[str, str]) -> pl.DataFrame:
     """One row for every procedure; the first row of `sources` with a value counts.
 
     Returns:

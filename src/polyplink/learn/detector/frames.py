@@ -173,15 +173,15 @@ def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Im
         return {}
     start, before, after = int(digits[0]) - first, name[: digits.start()], name[digits.end() :]
 
-    def named(number: int) -> str:
+    def image_of(number: int) -> str:
         return f"{before}{str(start + number).zfill(len(digits[0]))}{after}"
 
-    if any(named(number) != image for number, image in images.items()):
+    if any(image_of(number) != image for number, image in images.items()):
         return {}
     return {
         number: name
         for number in numbers
-        if image_place(name := named(number)).frame is not None or (source / name).is_file()
+        if image_place(name := image_of(number)).frame is not None or (source / name).is_file()
     }
 
 
