@@ -141,7 +141,7 @@ def live(
 
     exists = frames is None and Path(source).exists()
     settings = {
-        "source": source,
+        SOURCE: str(Path(source).resolve()) if exists else without_password(source),
         "weights": weights,
         "detector": detector,
         "boxes": boxes,
@@ -149,7 +149,6 @@ def live(
         "window": window,
         "alarms": alarms,
         "purpose": purpose,
-        SOURCE: str(Path(source).resolve()) if exists else without_password(source),
     }
     record = RunRecord("live", settings=settings)
     load = partial(load_named, weights, device, tracklets=tracklets)
