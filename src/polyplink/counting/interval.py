@@ -21,7 +21,7 @@ link with a confidence below `ASK_BELOW` is put up for review.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -30,7 +30,13 @@ import numpy.typing as npt
 from scipy.special import bdtr
 
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import SPREADS, Calibration, OperatingPoint, count_intervals
+from polyplink.associate.identities import (
+    SPREADS,
+    Calibration,
+    OperatingPoint,
+    count_intervals,
+    from_record,
+)
 from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxSource
@@ -302,6 +308,22 @@ def cover_of(
     if not gap and alarms_kept and point.alarms is not None:
         gap = "alarms kept"
     return Cover(source, calibration, gap)
+
+
+def stored_point(
+    operating: Mapping[str, Any] | None, source: BoxSource, *, purpose: str, alarms_kept: bool
+) -> tuple[OperatingPoint, Cover]:
+    """The operating point that weights record, for a count of boxes, and whether it has intervals.
+
+    Args:
+        operating: The operating point in the record of the weights; None without one.
+        source: Source of the boxes.
+        purpose: Purpose for which the price of a polyp is chosen.
+        alarms_kept: As for `cover_of`.
+    """
+    point = from_record(operating).at(purpose)
+    cover = cover_of(point, source, purpose=purpose, alarms_kept=alarms_kept)
+    return cover.applied(point), cover
 
 
 def _gap(point: OperatingPoint, source: BoxSource) -> Gap:

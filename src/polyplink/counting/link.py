@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from polyplink.associate.alarms import AlarmModel, tracklet_features
-from polyplink.associate.identities import Identities, OperatingPoint, from_record, identify
+from polyplink.associate.identities import Identities, OperatingPoint, identify
 from polyplink.associate.links import Flags, Views
 from polyplink.associate.partition import Labels
 from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.counting.interval import Cover, Coverage, cover_of
+from polyplink.counting.interval import Cover, Coverage, stored_point
 from polyplink.data.origin import box_source
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.encode import Embeddings
@@ -290,10 +290,12 @@ def link_part(
     """
     encoder, prepared = encoded.first, encoded.prepared
     assert encoder.record is not None
-    point = from_record(encoder.record.operating).at(purpose)
-    source = box_source(encoded.folder, prepared.data, prepared.procedures)
-    cover = cover_of(point, source, purpose=purpose, alarms_kept=not drop_alarms)
-    point = cover.applied(point)
+    point, cover = stored_point(
+        encoder.record.operating,
+        box_source(encoded.folder, prepared.data, prepared.procedures),
+        purpose=purpose,
+        alarms_kept=not drop_alarms,
+    )
     embeddings = encoded.embeddings[encoder.name]
     screened = screen(prepared, embeddings, point.alarms, drop=drop_alarms)
     linked = []

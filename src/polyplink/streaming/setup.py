@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from polyplink.associate.identities import OperatingPoint, from_record
+from polyplink.associate.identities import OperatingPoint
 from polyplink.core.messages import Message
 from polyplink.counting.count_part import rate_messages, shipped_messages, used_models
-from polyplink.counting.interval import Cover, cover_of
+from polyplink.counting.interval import Cover, stored_point
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings
@@ -62,9 +62,8 @@ def open_linking(
         source = BoxSource(origin.key, origin.name, "recordings")
     encoder = load(origin=origin)
     assert encoder.record is not None
-    point = from_record(encoder.record.operating).at(purpose)
-    cover = cover_of(point, source, purpose=purpose, alarms_kept=alarms_kept)
-    return encoder, cover.applied(point), cover
+    operating = encoder.record.operating
+    return encoder, *stored_point(operating, source, purpose=purpose, alarms_kept=alarms_kept)
 
 
 def lasting_messages(
