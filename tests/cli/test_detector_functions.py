@@ -103,7 +103,7 @@ def test_an_edited_file_is_another_detector(
     (tmp_path / "full").touch()
     fault = polyplink(*command)
     assert fault.exit_code == 3
-    at_fault = f"ValueError: full; this is a fault of detector 'find_polyps' of {file}"
+    at_fault = f"ValueError: full; this is a fault of detector 'find_polyps' of {file} (line 15)"
     assert f"{at_fault}: correct it, the trace is in" in fault.stderr
     (tmp_path / "full").unlink()
     stopped = open_detector(name).origin

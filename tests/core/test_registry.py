@@ -222,7 +222,9 @@ def test_a_plugin_importer_and_tracker_are_selected_on_the_command_line(
     (source / "v1.txt").write_text("no box")
     fault = polyplink("import", "lines", source, tmp_path / "other")
     assert fault.exit_code == 3
-    assert "this is a fault of my-parts: report it" in fault.stderr
+    assert re.search(
+        r"this is a fault of my-parts \(my_parts\.py, line \d+\): report it", fault.stderr
+    )
 
 
 def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
@@ -446,7 +448,12 @@ def test_a_part_of_a_file_that_returns_something_else_is_refused(
 @pytest.mark.parametrize(
     ("before", "after", "option", "at_fault"),
     [
-        ("retrieval: 1.0", "retrieval: retrieval.nothing", "metric ONE", "metric 'ONE' of {}"),
+        (
+            "retrieval: 1.0",
+            "retrieval: retrieval.nothing",
+            "metric ONE",
+            "metric 'ONE' of {} (line {})",
+        ),
         ("lambda retrieval: 1.0", "lambda: 1.0", "metric ONE", "metric 'ONE'"),
         ("def grid()", "def grid(self)", "clusterer Labels", "clusterer 'Labels'"),
         ("self, V, positions", "self, V", "clusterer Labels", "clusterer 'Labels'"),
@@ -461,12 +468,14 @@ def test_a_fault_of_a_file_is_for_its_user_to_correct(
     option: str,
     at_fault: str,
 ) -> None:
-    parts_file.write_text(WRONG_PARTS.replace(before, after))
+    code = WRONG_PARTS.replace(before, after)
+    parts_file.write_text(code)
+    line = 1 + code[: code.index(after)].count("\n")
     name, part = option.split()
     task = "retrieval" if name == "metric" else "counting"
     options = ("--no-baselines", "-o", tmp_path / "out", "--choose-on", "train", "--task", task)
     command = ("evaluate", sample_run.run, sample_run.data, *options)
     fault = polyplink(*command, f"--{name}", f"{parts_file}:{part}")
     assert fault.exit_code == 3
-    at_fault = at_fault.format(parts_file)
+    at_fault = at_fault.format(parts_file, line)
     assert f"this is a fault of {at_fault}: correct it, the trace is in" in fault.stderr

@@ -231,11 +231,11 @@ def _fault(error: BaseException, doing: str) -> str:
 
     Returns:
         The command, the file it was working on, the exception, whose fault it is (polyplink's, or
-        that of the plugin whose code raised it), and the file with the traceback.
+        that of the plugin whose code raised it, with the line), and the file with the traceback.
     """
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    frames = list(traceback.walk_tb(error.__traceback__))
     at = ""  # a path among the locals of the innermost function that has one
-    for frame in frames:
+    for frame, _ in frames:
         if frame.f_globals.get("__name__", "").startswith("polyplink"):
             paths = [value for value in frame.f_locals.values() if isinstance(value, Path)]
             at = f" on {paths[-1]}" if paths else at
@@ -247,11 +247,13 @@ def _fault(error: BaseException, doing: str) -> str:
         hint = f"the trace is in {name}"
     except OSError:
         hint = "--debug shows the trace"
-    at_fault = " of ".join(filter(None, (_part_of(error), _plugin_of(frames)))) or "polyplink"
+    plugin, line = _plugin_of(frames)
+    at_fault = " of ".join(filter(None, (_part_of(error), plugin))) or "polyplink"
     summary = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
     remedy = "correct" if at_fault.endswith((".py", "'")) else "report"  # no package
     return (
-        f"{one_line(summary, 2 * LONGEST_PART)}; this is a fault of {at_fault}: {remedy} it, {hint}"
+        f"{one_line(summary, 2 * LONGEST_PART)}; "
+        f"this is a fault of {at_fault}{line}: {remedy} it, {hint}"
     )
 
 
@@ -261,14 +263,21 @@ def _part_of(error: BaseException) -> str:
     return str(vars(raised).get(PART, ""))
 
 
-def _plugin_of(frames: Sequence[FrameType]) -> str:
-    """The package or file of a plugin that raised an error in these frames; empty for polyplink."""
+def _plugin_of(frames: Sequence[tuple[FrameType, int]]) -> tuple[str, str]:
+    """The package or file of a plugin that raised an error in these frames; empty for polyplink.
+
+    Returns:
+        The package or file, and where in it: " (line 7)", of a package " (margin.py, line 7)".
+    """
     packages = {entry.module.partition(".")[0]: package_of(entry) for entry in plugin_entries()}
-    owner = ""
-    for frame in frames:
+    plugin, where = "", ""
+    for frame, number in frames:
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
         if module == "polyplink":
-            owner = ""
-        else:
-            owner = packages.get(module, frame.f_globals.get(USER_FILE, owner))
-    return owner
+            plugin, where = "", ""
+        elif module in packages:
+            file = Path(frame.f_code.co_filename).name
+            plugin, where = packages[module], f" ({file}, line {number})"
+        elif USER_FILE in frame.f_globals:
+            plugin, where = str(frame.f_globals[USER_FILE]), f" (line {number})"
+    return plugin, where
