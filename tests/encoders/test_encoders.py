@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from polyplink.encoders.config import (
     MveConfig,
     SfeConfig,
 )
-from polyplink.encoders.encoder import Encoder, to_pixels
+from polyplink.encoders.encoder import Encoder, Tokens, to_pixels
 from polyplink.models.shipped import ENCODER
 from polyplink.recipes.earlier import counting_encoder
 from tests.encoders.small import (
@@ -231,6 +232,27 @@ def test_crops_of_a_size_that_an_encoder_does_not_take_are_refused() -> None:
         check_input(vit, 232, 8)
     with pytest.raises(PolyplinkError, match="set to images of 32 pixels, and these crops have 64"):
         check_input(clips, 64, 8)
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "message"),
+    [
+        ("encode_frames", None, "encode_frames of encoder 'mine' returns None for 4 frames"),
+        ("encode_frames", torch.ones(3, 8), r"a tensor of shape \(3, 8\) for 4 frames"),
+        ("aggregate", torch.ones(2, 96), r"returns a tensor of shape \(2, 96\); return .*Tokens"),
+        ("aggregate", Tokens(torch.ones(2, 7), torch.ones(4, 96)), r"\(2, 7\) as tracklet of 2"),
+        ("aggregate", Tokens(torch.ones(2, 96), torch.ones(4, 7)), r"\(4, 7\) as frames of 2"),
+    ],
+)
+def test_an_encoder_of_a_plugin_that_returns_something_else_is_refused(
+    method: str, result: object, message: str
+) -> None:
+    encoder = build_encoder(SfeConfig("timm:test_resnet"))
+    vars(encoder)["config"] = SimpleNamespace(kind="mine")
+    check_input(encoder, 32, 2)
+    vars(encoder)[method] = lambda *_: result
+    with pytest.raises(PolyplinkError, match=message):
+        check_input(encoder, 32, 2)
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 7, 3), (0, 5, 7, 3), (1, 1, 1, 3), (3, 24, 40, 3)])

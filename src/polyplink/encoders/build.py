@@ -16,8 +16,9 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.errors import PolyplinkError, first_line, one_line
 from polyplink.core.lazy_torch import timm
+from polyplink.core.parts import ENCODERS
 from polyplink.encoders.adapt import wrapped
 from polyplink.encoders.config import (
     AnyEncoderConfig,
@@ -26,7 +27,7 @@ from polyplink.encoders.config import (
     MveConfig,
     SfeConfig,
 )
-from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, owners
+from polyplink.encoders.encoder import ClipWise, Encoder, FrameWise, Tokens, owners
 from polyplink.encoders.weights import (
     added_weights,
     check_state,
@@ -333,7 +334,15 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
     """
     build: Callable[[], Encoder] | None = getattr(config, "build", None)
     if build is not None:  # of a plugin
-        return build()
+        with ENCODERS.running(config.kind):
+            encoder: object = build()
+        PolyplinkError.unless(
+            isinstance(encoder, Encoder),
+            f"build() of encoder {config.kind!r} returns {type(encoder).__name__}",
+            "return a FrameWise or ClipWise encoder",
+        )
+        assert isinstance(encoder, Encoder)
+        return encoder
     if config.tone or config.whiten:
         return wrapped(build_encoder(replace(config, tone=0.0, whiten=False)), config)
     match config:
@@ -365,6 +374,9 @@ def check_input(encoder: Encoder, size: int, length: int) -> None:
     Raises:
         PolyplinkError: If it does not take them.
     """
+    if encoder.config.kind not in ENCODERS:
+        check_tokens(encoder, size, length)
+        return
     n = 1 if isinstance(encoder, FrameWise) else length
     crops = torch.zeros(n, size, size, 3, dtype=torch.uint8, device=encoder.device)
     try:
@@ -376,6 +388,64 @@ def check_input(encoder: Encoder, size: int, length: int) -> None:
             f"{name} takes no images of {size} pixels ({first_line(error)})",
             "give the size that it takes with --set prepare.size=N",
         ) from None
+
+
+def check_tokens(encoder: Encoder, size: int, length: int) -> None:
+    """Refuse an encoder of a plugin that lacks an attribute, or returns something else than tokens.
+
+    Args:
+        encoder: The encoder; set to evaluation mode.
+        size: Width and height of the crops, pixels.
+        length: Crops in a clip.
+
+    Raises:
+        PolyplinkError: If an attribute is missing, or a result has another type or shape.
+    """
+    name, lengths = f"encoder {encoder.config.kind!r}", [length, length]
+    for attribute in ("width", "backbone", "mean", "std"):
+        PolyplinkError.unless(
+            hasattr(encoder, attribute),
+            f"{name} has no {attribute}",
+            "its __init__ sets width and backbone, and calls keep_pixel_scale",
+        )
+    n, width = sum(lengths), encoder.width
+    crops = torch.zeros(n, size, size, 3, dtype=torch.uint8, device=encoder.device)
+    tokens: Any
+    with ENCODERS.running(encoder.config.kind), torch.inference_mode():
+        if isinstance(encoder, FrameWise):
+            method, features = "aggregate", encoder.eval().encode_frames(crops)
+            PolyplinkError.unless(
+                getattr(features, "shape", ())[:1] == (n,) and features.ndim == 2,
+                f"encode_frames of {name} returns {_described(features)} for {n} frames",
+                f"return a tensor of shape ({n}, number of features)",
+            )
+            tokens = encoder.aggregate(features, lengths)
+        elif isinstance(encoder, ClipWise):
+            method = "encode_clips"
+            tokens = encoder.eval().encode_clips(crops.view(2, length, *crops.shape[1:]))
+        else:
+            method, tokens = "forward", encoder.eval()(crops, lengths)
+    PolyplinkError.unless(
+        isinstance(tokens, Tokens),
+        f"{method} of {name} returns {_described(tokens)}",
+        "return polyplink.encoders.encoder.Tokens(tracklet, frames)",
+    )
+    for field, rows in (("tracklet", len(lengths)), ("frames", n)):
+        tensor = getattr(tokens, field)
+        if isinstance(encoder, ClipWise) and getattr(tensor, "ndim", 0) == 3:
+            tensor = tensor.flatten(0, 1)  # frames may also be b t d
+        PolyplinkError.unless(
+            getattr(tensor, "shape", None) == (rows, width),
+            f"{method} of {name} returns {_described(tensor)} as {field} of "
+            f"{len(lengths)} tracklets with {n} frames",
+            f"return a tensor of shape ({rows}, {width}); {width} is the width of the encoder",
+        )
+
+
+def _described(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return one_line(repr(value), 60)
 
 
 def build_projector(encoder: Encoder) -> nn.Module:
