@@ -29,6 +29,7 @@ from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, Imported, read_data, write_data
 from polyplink.detect.first_pass import checked
 from polyplink.detect.onnx import DetectorRecord
+from polyplink.encoders.build import check_tokens
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.evaluate.choosing import choose
@@ -128,6 +129,8 @@ def check_encoder(config: Any, size: int = 32) -> None:
     torch.manual_seed(0)
     encoder = config.build()
     _require(isinstance(encoder, Encoder), "build() gives no FrameWise or ClipWise encoder")
+    with _refusals_as_assertions():
+        check_tokens(encoder, size, 4)
     crops = np.random.default_rng(0).integers(0, 256, (9, size, size, 3), dtype=np.uint8)
     lengths = [4, 2, 3]
     embedder = NetworkEmbedder(encoder)
@@ -224,14 +227,15 @@ def check_clusterer(clusterer: Any) -> None:
         _require(dataclasses.is_dataclass(setting), f"{setting} is no dataclass")
         for n in (6, 1):
             with _refusals_as_assertions():
-                clusters = checked_clustering(
-                    setting.cluster(V[:n, :n], positions[:n]), n, str(setting)
+                clusters, repeated = (
+                    checked_clustering(setting, V[:n, :n], positions[:n], str(setting))
+                    for _ in range(2)
                 )
             labels = np.asarray(clusters.labels)
             numbers = np.unique(labels)
             _require((numbers == np.arange(len(numbers))).all(), f"{setting}: labels have gaps")
-            repeated = setting.cluster(V[:n, :n], positions[:n]).labels
-            _require((labels == repeated).all(), f"{setting}: another result for the same input")
+            same = np.array_equal(labels, repeated.labels)
+            _require(same, f"{setting}: another result for the same input")
             apart |= labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
     _require(apart, "no setting of grid() separates two clear groups")
 

@@ -9,7 +9,7 @@ import pytest
 
 from polyplink.associate.affinity.propagate import propagate
 from polyplink.associate.clusterers import Agglomerative, Clustering, Dbscan, Hdbscan
-from polyplink.associate.grid_search import Grid, demo_grid, paper_grid, search
+from polyplink.associate.grid_search import Grid, checked_clustering, demo_grid, paper_grid, search
 from polyplink.associate.similarity import visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
@@ -82,6 +82,18 @@ def test_the_paper_grid_has_the_values_of_the_paper_and_the_demo_grid_is_small()
     assert 0.3 in grid.gammas
     assert 0.29 in grid.thresholds
     assert len(demo_grid().temporal_ap()) == 325
+
+
+def test_a_clusterer_of_others_cannot_change_the_similarities() -> None:
+    class Mine:
+        def cluster(self, V: Any, positions: Any) -> Clustering:
+            V[:], positions[:] = 0, 0
+            return Clustering(np.zeros(len(V), np.int32), converged=True)
+
+    V, positions = np.eye(3), np.ones(3)
+    checked_clustering(Mine(), V, positions, "mine")
+    assert (np.eye(3) == V).all()
+    assert (positions == 1).all()
 
 
 @pytest.mark.parametrize(

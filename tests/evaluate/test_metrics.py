@@ -132,6 +132,16 @@ def test_an_infinite_value_is_undefined() -> None:
     np.testing.assert_equal(values_of("x", metric, 2.0, (3,)), [np.nan, 2.0, np.nan])
 
 
+def test_a_metric_of_others_cannot_change_its_argument() -> None:
+    def reciprocal(ranks: Any) -> Any:
+        ranks[ranks == 0] = 1
+        return 1 / ranks
+
+    ranks = np.array([0.0, 2.0])
+    values = values_of("x", Metric(task="retrieval", meaning="x", value=reciprocal), ranks, (2,))
+    assert (values.tolist(), ranks.tolist()) == ([1.0, 0.5], [0.0, 2.0])
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [

@@ -264,22 +264,28 @@ def search(
             labels = partition(P, grid.prices)
         else:
             with CLUSTERERS.running(name):
-                clustered = [
-                    checked_clustering(setting.cluster(V, positions), len(V), name)
-                    for setting in settings
-                ]
+                clustered = [checked_clustering(s, V, positions, name) for s in settings]
             labels = np.array([clustering.labels for clustering in clustered])
             converged = np.array([clustering.converged for clustering in clustered])
         clusterings[name] = Clusterings(labels, converged)
     return {name: clusterings[name] for name in kinds}
 
 
-def checked_clustering(clustering: object, n: int, clusterer: str) -> Clustering:
-    """The result of a clusterer, if it labels n tracklets.
+def checked_clustering(
+    setting: Any, V: Reals, positions: npt.ArrayLike, clusterer: str
+) -> Clustering:
+    """Cluster with one setting of a clusterer, on copies, because code of others may write to them.
+
+    Args:
+        setting: The clusterer with its parameters set.
+        V: Visual similarities (n, n).
+        positions: Positions (n,).
+        clusterer: The name of the clusterer, for messages.
 
     Raises:
-        PolyplinkError: If it does not.
+        PolyplinkError: If the result does not label the n tracklets.
     """
+    clustering = setting.cluster(np.array(V), np.array(positions))
     if not isinstance(clustering, Clustering):
         raise PolyplinkError(
             f"clusterer {clusterer!r} returns {type(clustering).__name__}, not a Clustering",
@@ -287,9 +293,9 @@ def checked_clustering(clustering: object, n: int, clusterer: str) -> Clustering
         )
     labels = np.asarray(clustering.labels)
     PolyplinkError.unless(
-        labels.shape == (n,) and labels.dtype.kind in "iu",
+        labels.shape == (len(V),) and labels.dtype.kind in "iu",
         f"clusterer {clusterer!r} gives labels of shape {labels.shape} and type {labels.dtype}, "
-        f"not ({n},) whole numbers",
+        f"not ({len(V)},) whole numbers",
         "give every tracklet a label",
     )
     return clustering

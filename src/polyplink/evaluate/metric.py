@@ -3,6 +3,7 @@
 A metric is declared once, next to its computation, and listed in `core.parts.METRICS`.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -113,8 +114,8 @@ def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...
         PolyplinkError: If the values are no numbers of this shape.
     """
     assert metric.value is not None
-    with METRICS.running(name):
-        values = metric.value(argument)
+    with METRICS.running(name):  # a copy, because code of others may write to its argument
+        values = metric.value(argument if name in METRICS else copy.deepcopy(argument))
     try:
         array = None if np.iscomplexobj(values) else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
