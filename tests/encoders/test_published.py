@@ -156,7 +156,7 @@ def test_the_resnet50_of_torchvision_becomes_an_sfe() -> None:
 
 def test_missing_unknown_and_reshaped_tensors_are_refused() -> None:
     state = zeros(timesformer_shapes(8, 1))
-    assert fit_published(PATH, state, SHALLOW).known.name == "endofm"
+    assert fit_published(PATH, state, SHALLOW).published.name == "endofm"
     incomplete = {k: v for k, v in state.items() if k != "norm.bias"}
     for unfit, message in (
         (incomplete, "1 tensors missing, 0 unknown"),
@@ -205,7 +205,7 @@ def test_checkpoints_of_the_papers_become_encoders(name: str, tmp_path: Path) ->
     path = tmp_path / "last.ckpt"
     torch.save({"state_dict": state, "hyper_parameters": {"dim": 256}, "epoch": 49}, path)
     fitted = fit_published(path, read_published(path))
-    assert fitted.known.name == name
+    assert fitted.published.name == name
     torch.manual_seed(0)
     expected = build_encoder(REFERENCES[name].encoder)
     assert set(fitted.tensors) == set(expected.state_dict())

@@ -147,14 +147,14 @@ class FittedWeights(NamedTuple):
     """Published weights, ready for an encoder.
 
     Attributes:
-        known: The published weights.
+        published: The published weights.
         tensors: The complete state dict of the encoder.
         encoder: The encoder's configuration, with presets filled in.
         prepare: Settings of its crops.
         renamed: Whether names differed from the encoder's and tensors were matched by order.
     """
 
-    known: Published
+    published: Published
     tensors: State
     encoder: AnyEncoderConfig
     prepare: PrepareSettings
@@ -184,7 +184,7 @@ def fit_published(
             "timm give its name with --timm",
         )
     if published is BACKBONE:
-        return fit_timm(path, state, published.name, config)._replace(known=published)
+        return fit_timm(path, state, published.name, config)._replace(published=published)
     encoder: AnyEncoderConfig
     if isinstance(published, Reference):
         encoder, prepare = published.encoder, published.prepare
