@@ -71,11 +71,15 @@ def by_procedure(prepared: Prepared, embeddings: Embeddings) -> list[ProcedureTr
         table = tracklets.filter(of_procedure)
         if table.is_empty():
             continue
-        rows = vectors[of_procedure.to_numpy()]
-        frames = box_frames(table, prepared.detections)
-        views = Views(rows, *seconds(table, prepared.data.procedures).T, frames=frames)
+        views = views_to_link(prepared, table, vectors[of_procedure.to_numpy()])
         procedures.append(ProcedureTracklets(procedure_id, table, views))
     return procedures
+
+
+def views_to_link(prepared: Prepared, table: pl.DataFrame, vectors: np.ndarray) -> Views:
+    """The tracklets of a table of one procedure, with their vectors (n, d), to be linked."""
+    times = seconds(table, prepared.data.procedures)
+    return Views(vectors, *times.T, frames=box_frames(table, prepared.detections))
 
 
 def vectors_of(prepared: Prepared, embeddings: Embeddings) -> np.ndarray:

@@ -19,7 +19,6 @@ import numpy as np
 import polars as pl
 
 from polyplink.associate.identities import identify
-from polyplink.associate.links import Views
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import in_every_language
@@ -37,7 +36,7 @@ from polyplink.counting.corrections import (
     read_corrections,
     views_key,
 )
-from polyplink.counting.link import alike_messages, alike_together, vectors_of
+from polyplink.counting.link import alike_messages, alike_together, vectors_of, views_to_link
 from polyplink.counting.result import FILE, Count
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.encode import read_embeddings
@@ -53,7 +52,7 @@ from polyplink.serve.solved import (
     split_polyps,
     whole_polyps,
 )
-from polyplink.tracklets.box_runs import box_frames, box_rows, frame_rates, seconds
+from polyplink.tracklets.box_runs import box_rows, frame_rates, seconds
 from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.scenes import read_scenes
 
@@ -223,11 +222,8 @@ class Desk:
         if not counted:
             return Solved(table, log, outdated, decided, counted, None, None, polyps, [])
         counted_table = table[counted]
-        views = Views(
-            self.row_vectors(table)[counted],
-            *seconds(counted_table, self.prepared.data.procedures).T,
-            frames=box_frames(counted_table, self.prepared.detections),
-        )
+        vectors = self.row_vectors(table)[counted]
+        views = views_to_link(self.prepared, counted_table, vectors)
         constraints = constraints_of(decided, counted_table["tracklet_id"].to_list())
         identities = identify(views, counted_table["position"].to_numpy(), self.point, constraints)
         for row, label in zip(counted, identities.labels.tolist(), strict=True):
