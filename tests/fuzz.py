@@ -36,7 +36,7 @@ import torch
 from PIL import Image
 
 from polyplink.__main__ import silence_libraries
-from polyplink.associate.identities import from_record
+from polyplink.associate.identities import recorded_point
 from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import silent
@@ -149,7 +149,7 @@ def _weights(folder: Path, _: Done) -> None:
     loaded = load_encoder(_only(folder), torch.device("cpu"))
     record = loaded.record
     if record is not None:
-        from_record(record.operating)
+        recorded_point(record.operating)
         replace(record.prepare, size=8)
     loaded.encoder(random_crops(2, 32), [2])
 
@@ -362,7 +362,7 @@ READ_JSON: Mapping[str, Callable[[Path], object]] = {
     "map": lambda path: find_maps(str(path)),
     "splits": _splits,
     "divided": _divided,
-    "operating": lambda path: from_record(read_json(path)),
+    "operating": lambda path: recorded_point(read_json(path)),
     "detector record": lambda path: read_record(path.with_suffix(".onnx")),
 }
 

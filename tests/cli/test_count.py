@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.associate.identities import from_record, untuned
+from polyplink.associate.identities import recorded_point, untuned
 from polyplink.cli.count import count
 from polyplink.cli.live import live
 from polyplink.cli.run import run
@@ -316,7 +316,7 @@ def test_a_count_calls_few_source_files(
     run_folder: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
     """After a first count has imported all modules; only Python files are counted."""
-    source, entered = str(Path(from_record.__code__.co_filename).parents[1]), set[str]()
+    source, entered = str(Path(recorded_point.__code__.co_filename).parents[1]), set[str]()
 
     def record_file(frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename

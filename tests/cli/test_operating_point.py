@@ -13,8 +13,8 @@ from polyplink.associate.identities import (
     Calibration,
     Identities,
     OperatingPoint,
-    from_record,
     identify,
+    recorded_point,
 )
 from polyplink.associate.links import Views
 from polyplink.associate.similarity import cosine
@@ -57,12 +57,12 @@ def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
     assert point.calibration is None  # the source of the boxes is unknown
     point = find_operating_point(procedures, BoxSource("9f", "Own", "recordings"))
     assert point.calibration == Calibration("9f", "Own", "recordings", procedures=20)
-    assert from_record(to_plain(point)) == point
+    assert recorded_point(to_plain(point)) == point
     without_calibration = {
         name: value for name, value in to_plain(point).items() if name != "calibration"
     }
     # A record of an earlier version.
-    assert from_record(without_calibration) == replace(point, calibration=None)
+    assert recorded_point(without_calibration) == replace(point, calibration=None)
     for procedure in procedures:
         linked = link(procedure, point)
         low, high = linked.interval or (0, 0)
@@ -112,7 +112,7 @@ def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
         assert point.setting == UNTUNED
         assert point.links is None
         assert message in point.origin
-    assert from_record(None).setting == UNTUNED
+    assert recorded_point(None).setting == UNTUNED
     unlabelled = find_operating_point([tracklets(f"v{n}", [None] * n) for n in range(2, 14)])
     assert "links fitted without labels on 12 procedures" in unlabelled.origin
     assert unlabelled.at("link") == unlabelled
@@ -120,7 +120,7 @@ def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
     assert linked.interval is None
     assert np.isfinite(linked.scores).all()
     with pytest.raises(PolyplinkError, match="broken operating point"):
-        from_record({"setting": 3})
+        recorded_point({"setting": 3})
 
 
 def test_polyps_are_numbered_in_order_of_appearance() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import polyplink
-from polyplink.associate.identities import from_record
+from polyplink.associate.identities import recorded_point
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import LANGUAGES, Message, catalogue, text_of
 from polyplink.encoders.weights import read_record, weights_path
@@ -170,7 +170,7 @@ def test_sentences_that_weights_store_are_shown_in_the_language(stored: str, ger
 
 def test_what_the_shipped_weights_say_of_their_fit_is_translated() -> None:
     record = read_record(weights_path(Path(ENCODER)))
-    point = from_record(record.operating)
+    point = recorded_point(record.operating)
     assert point.alarms is not None
     assert point.alarms.origin.startswith("fitted on 5 groups of still images; cross-fitted")
     for language in LANGUAGES[1:]:

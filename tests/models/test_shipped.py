@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyplink.associate.identities import from_record
+from polyplink.associate.identities import recorded_point
 from polyplink.core.artefacts import file_key, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.count_part import shipped_messages, used_models
@@ -118,7 +118,7 @@ def test_weights_made_with_the_shipped_encoder_carry_the_notice_in_counts_and_ca
 ) -> None:
     shipped_path = weights_path(Path(ENCODER))
     record, tensors = read_record(shipped_path), read_tensors(shipped_path)
-    point, rows = from_record(record.operating), record.seen.trained
+    point, rows = recorded_point(record.operating), record.seen.trained
     further = replace(record.seen, trained=[("mine", "1", "1"), *rows])
     on_part_of_its_data = replace(record.seen, trained=rows[:-1])
     for name, change, notice in (
@@ -141,7 +141,7 @@ def test_detectors_trained_further_from_the_shipped_one_carry_the_notice_in_coun
     tmp_path: Path,
 ) -> None:
     encoder = read_record(weights_path(Path(ENCODER)))
-    point = from_record(encoder.operating)
+    point = recorded_point(encoder.operating)
     others = replace(encoder, seen=Seen())  # an encoder without a notice
     record = read_detector_record(shipped_model(DETECTOR).path)
     rows = record.trained_on

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polyplink.associate.identities import from_record, identify
+from polyplink.associate.identities import identify, recorded_point
 from polyplink.associate.links import Views
 from polyplink.counting.link import by_procedure
 from polyplink.encoders.encode import encode
@@ -38,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     encoder = load_named(arguments.weights, "cpu", tracklets=frame_options(arguments.max_gap))
     assert encoder.record is not None
-    point = from_record(encoder.record.operating)
+    point = recorded_point(encoder.record.operating)
     encoded = encode([encoder], arguments.data, "all")
     embeddings = encoded.embeddings[encoder.name]
     vectors: dict[str, list[np.ndarray]] = {}

@@ -18,7 +18,7 @@ import pytest
 import polyplink
 from polyplink import export
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import OperatingPoint, from_record, identify
+from polyplink.associate.identities import OperatingPoint, identify, recorded_point
 from polyplink.associate.links import LinkModel, term_names
 from polyplink.associate.online import OnlineLinker
 from polyplink.counting.link import by_procedure, screen
@@ -76,7 +76,7 @@ def test_the_online_linker_agrees_with_the_offline_partition(study: Path, name: 
     weights, data = calibrated_weights(study, name)
     encoder = load_named(weights, "cpu")
     assert encoder.record is not None
-    point = from_record(encoder.record.operating).at("count")
+    point = recorded_point(encoder.record.operating).at("count")
     encoded = encode([encoder], data, "eval")
     embeddings = encoded.embeddings[encoder.name]
     screened = screen(encoded.prepared, embeddings, point.alarms)
@@ -135,7 +135,7 @@ def random_weights(folder: Path) -> Path:
 def counting(encoder: NamedEncoder, out: Path) -> LiveCount:
     assert encoder.record is not None
     source = LiveSource("live", FPS, *SIZE, iter(()))
-    point = from_record(encoder.record.operating).at("count")
+    point = recorded_point(encoder.record.operating).at("count")
     return LiveCount(source, encoder, replace(point, alarms=None), out, lambda event: None)
 
 

@@ -133,7 +133,7 @@ def untuned(reason: str | Message) -> OperatingPoint:
     return OperatingPoint(UNTUNED, None, str(Message("origin.untuned", {"why": reason})))
 
 
-def from_record(record: Mapping[str, Any] | None) -> OperatingPoint:
+def recorded_point(record: Mapping[str, Any] | None) -> OperatingPoint:
     """The operating point stored in weights or in count.json."""
     if record is None:
         return untuned(Message("origin.no_point"))

@@ -57,7 +57,7 @@ def learn_from(
     path = weights_path(weights)
     for folder in reviewed:
         counted_folder(folder)
-    from polyplink.associate.identities import from_record
+    from polyplink.associate.identities import recorded_point
     from polyplink.counting.operating_point import store_operating_point
     from polyplink.data.merge import merge
     from polyplink.data.tables import write_data
@@ -69,7 +69,7 @@ def learn_from(
     # The reviews, which must be of counts with these weights.
     record = RunRecord("learn-from", settings={"weights": weights, "folders": reviewed})
     record.claim(out)
-    before = from_record(read_record(path).operating)
+    before = recorded_point(read_record(path).operating)
     key = weights_id(path)
     desks = [Desk(folder) for folder in reviewed]
     for desk in desks:

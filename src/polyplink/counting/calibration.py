@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.associate.alarms import fit_alarms, tracklet_features
-from polyplink.associate.identities import OperatingPoint, from_record
+from polyplink.associate.identities import OperatingPoint, recorded_point
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
@@ -58,7 +58,7 @@ def fit_calibration(
     truth_data = prepared.data if truth is None else read_data(truth)
     patient = pl.concat_str("dataset", "patient", separator="/")
     point, warnings = fit_point(
-        from_record(record.operating),
+        recorded_point(record.operating),
         labelled,
         embeddings,
         None if truth is None else keep,

@@ -35,7 +35,7 @@ from polyplink.associate.identities import (
     Calibration,
     OperatingPoint,
     count_intervals,
-    from_record,
+    recorded_point,
 )
 from polyplink.core.messages import Message
 from polyplink.core.text import many
@@ -310,7 +310,7 @@ def cover_of(
     return Cover(source, calibration, gap)
 
 
-def stored_point(
+def point_for_boxes(
     operating: Mapping[str, Any] | None, source: BoxSource, *, purpose: str, alarms_kept: bool
 ) -> tuple[OperatingPoint, Cover]:
     """The operating point that weights record, for a count of boxes, and whether it has intervals.
@@ -321,7 +321,7 @@ def stored_point(
         purpose: Purpose for which the price of a polyp is chosen.
         alarms_kept: As for `cover_of`.
     """
-    point = from_record(operating).at(purpose)
+    point = recorded_point(operating).at(purpose)
     cover = cover_of(point, source, purpose=purpose, alarms_kept=alarms_kept)
     return cover.applied(point), cover
 

@@ -16,7 +16,7 @@ from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.counting.interval import Cover, Coverage, stored_point
+from polyplink.counting.interval import Cover, Coverage, point_for_boxes
 from polyplink.data.origin import box_source
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.encode import Embeddings
@@ -294,7 +294,7 @@ def link_part(
     """
     encoder, prepared = encoded.first, encoded.prepared
     assert encoder.record is not None
-    point, cover = stored_point(
+    point, cover = point_for_boxes(
         encoder.record.operating,
         box_source(encoded.folder, prepared.data, prepared.procedures),
         purpose=purpose,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 from pydantic import AliasChoices, Field, ValidationError
 
 from polyplink import __version__
-from polyplink.associate.identities import OperatingPoint, from_record
+from polyplink.associate.identities import OperatingPoint, recorded_point
 from polyplink.core.artefacts import from_plain, read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
@@ -188,7 +188,7 @@ class Count:
     def point(self) -> OperatingPoint:
         """The operating point without false alarms; earlier counts have no interval."""
         record = {k: v for k, v in self.operating_point.items() if k != "alarms"}
-        point = from_record(record)
+        point = recorded_point(record)
         if self.cover is None:
             return replace(point, spread=None, ask_below=ASK_BELOW)
         return point

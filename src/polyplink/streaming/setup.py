@@ -8,7 +8,7 @@ import numpy as np
 from polyplink.associate.identities import OperatingPoint
 from polyplink.core.messages import Message
 from polyplink.counting.count_part import rate_messages, shipped_messages, used_models
-from polyplink.counting.interval import Cover, stored_point
+from polyplink.counting.interval import Cover, point_for_boxes
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings
@@ -63,7 +63,7 @@ def open_linking(
     encoder = load(origin=origin)
     assert encoder.record is not None
     operating = encoder.record.operating
-    return encoder, *stored_point(operating, source, purpose=purpose, alarms_kept=alarms_kept)
+    return encoder, *point_for_boxes(operating, source, purpose=purpose, alarms_kept=alarms_kept)
 
 
 def lasting_messages(
