@@ -204,6 +204,19 @@ def test_the_package_has_the_names_that_type_checkers_see() -> None:
         getattr(polyplink, "depth")  # noqa: B009 - mypy knows that it has none
 
 
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("convert", "polyplink.convert_data"),
+        ("weights_list", "polyplink.list_weights"),
+        ("simulate", "polyplink_lab.cli.simulate.simulate"),
+    ],
+)
+def test_the_name_of_a_command_leads_to_its_function(name: str, function: str) -> None:
+    with pytest.raises(AttributeError, match=f"; the function of `polyplink .*` is {function}$"):
+        getattr(polyplink, name)
+
+
 def test_the_script_that_writes_the_models_starts() -> None:
     script = ROOT / ".ci" / "seal-models"
     done = subprocess.run(

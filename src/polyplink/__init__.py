@@ -75,10 +75,24 @@ else:  # mypy would take any name for one that __getattr__ returns
         verbs = (path.split(":") for verbs in SECTIONS.values() for path in verbs.values())
         return {name: module for module, name in verbs} | _OTHERS
 
+    def _function_of(name: str) -> str:
+        """Where the function of a command is, if it has another name or is of another package."""
+        from polyplink.core.parts import SECTIONS, VERBS  # noqa: PLC0415
+
+        paths = {command: path for verbs in SECTIONS.values() for command, path in verbs.items()}
+        paths |= {command: entries[0].value for command, entries in VERBS.installed().items()}
+        for command, path in paths.items():
+            if name == command.translate({ord(" "): "_", ord("-"): "_"}):
+                module, function = path.split(":")
+                where = __name__ if module in _modules().values() else module
+                return f"; the function of `polyplink {command}` is {where}.{function}"
+        return ""
+
     def __getattr__(name: str) -> object:
         module = None if name.startswith("_") else _modules().get(name)
         if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            hint = "" if name.startswith("_") else _function_of(name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         value = getattr(import_module(module), name)
         globals()[name] = value
         return value

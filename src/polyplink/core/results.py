@@ -17,6 +17,7 @@ from typer import echo
 
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import visible
+from polyplink.core.text import many
 
 Progress = Callable[[str, int, int], None]
 """Callback of a verb, called with (stage, done, total)."""
@@ -57,7 +58,7 @@ class Result(Generic[Value]):
 
     def __repr__(self) -> str:
         text = textwrap.shorten(repr(self.value), LONGEST_REPR, placeholder=" ...")
-        return f"Result({text}, {len(self.warnings)} warnings, code={self.code})"
+        return f"Result({text}, {many(len(self.warnings), 'warning')}, code={self.code})"
 
     def _repr_html_(self) -> str:
         return result_html(self.value, self.printed, self.warnings)
