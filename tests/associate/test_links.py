@@ -1,5 +1,4 @@
 import json
-from itertools import chain
 
 import numpy as np
 import pytest
@@ -76,7 +75,8 @@ def test_terms_equal_a_naive_loop(usual: UsualCosines | None) -> None:
 
 def test_fit_links_maximises_the_penalised_likelihood() -> None:
     pairs = [link_terms(procedure(seed, 8 + seed)) for seed in range(6)]
-    model = fit_links(pairs)
+    # The second entry has pairs of the first procedure again: fitted on, and not counted.
+    model = fit_links([pairs[:2], *([entry] for entry in pairs[2:])])
     assert isinstance(model, LinkModel)
     assert LinkModel(**json.loads(json.dumps(to_plain(model)))) == model
     terms, same = np.concatenate([x for x, _ in pairs]), np.concatenate([y for _, y in pairs])
@@ -92,7 +92,8 @@ def test_fit_links_maximises_the_penalised_likelihood() -> None:
     optimum = minimize(loss, np.zeros(terms.shape[1] + 1)).x
     fitted_weights = np.array([model.weights[name] for name in term_names()]) * terms.std(axis=0)
     np.testing.assert_allclose(fitted_weights, optimum[1:], atol=2e-3)
-    assert (model.pairs, model.positives) == (same.size, same.sum())
+    counted = np.concatenate([y for _, y in (pairs[0], *pairs[2:])])
+    assert (model.pairs, model.positives) == (counted.size, counted.sum())
     views, _ = procedure(9)
     P = model.probability(views)
     np.testing.assert_allclose(P, P.T)
@@ -127,7 +128,7 @@ def test_cross_probabilities_come_from_a_fit_without_the_procedure() -> None:
     probabilities = cross_probabilities(variants, pairs)
     assert not isinstance(probabilities, str)
     for left_out, of_variants in enumerate(probabilities):
-        model = fit_links([*chain(*(pairs[:left_out] + pairs[left_out + 1 :]))])
+        model = fit_links(pairs[:left_out] + pairs[left_out + 1 :])
         assert isinstance(model, LinkModel)
         for P, (views, _) in zip(of_variants, variants[left_out], strict=True):
             np.testing.assert_allclose(P, model.probability(views))
@@ -188,7 +189,7 @@ def test_one_polyp_seen_a_few_times_is_linked_and_several_polyps_are_not() -> No
     every = [rng.integers(0, rng.integers(2, 6), 12) for _ in range(30)]
     procedures = [(views_of(polyps), [str(polyp) for polyp in polyps]) for polyps in every]
     usual = UsualCosines.of([views for views, _ in procedures])
-    model = fit_links([link_terms(labelled, usual) for labelled in procedures], usual)
+    model = fit_links([[link_terms(labelled, usual)] for labelled in procedures], usual)
     assert isinstance(model, LinkModel)
     for n in (2, 3):
         one, several = np.zeros(n, dtype=int), np.arange(n)
@@ -242,7 +243,7 @@ def test_pairs_that_cannot_be_fitted_and_invalid_views_are_refused() -> None:
         ([], "none of 0 labelled pairs"),
     ):
         pairs = (np.zeros((len(same), len(names))), np.array(same, dtype=bool))
-        assert reason in str(fit_links([pairs]))
+        assert reason in str(fit_links([[pairs, pairs]]))
     views, _ = procedure(0)
     for call, match in (
         (lambda: link_terms((views, ["a"])), "1 polyps of 12 tracklets"),

@@ -111,6 +111,17 @@ class Views:
         common = np.full((len(unit), 1), np.sqrt(size))
         return replace(self, vectors=np.concatenate([unit, common], axis=1))
 
+    def at(self, rows: npt.NDArray[np.integer]) -> Self:
+        """The views at some rows, in their order."""
+        frames = None if self.frames is None else self.frames[rows]
+        return replace(
+            self,
+            vectors=self.vectors[rows],
+            start=self.start[rows],
+            end=self.end[rows],
+            frames=frames,
+        )
+
     @property
     def span(self) -> float:
         """Seconds from the beginning of the first tracklet to the end of the last, at least 1."""
@@ -334,26 +345,32 @@ def cross_fit(
     return predicted
 
 
-def fit_links(pairs: Sequence[LabelledPairs], usual: UsualCosines | None = None) -> LinkModel | str:
-    """Fit a model of links; all procedures have equal weight, whatever their size.
+def fit_links(
+    pairs: Sequence[Sequence[LabelledPairs]], usual: UsualCosines | None = None
+) -> LinkModel | str:
+    """Fit a model of links; all entries have equal weight, whatever their number of pairs.
 
     Args:
-        pairs: Pairs of each procedure, or of each run of its tracklets, see `link_terms`.
+        pairs: Pairs of each procedure, see `link_terms`: of its tracklets; then the same ones again
+            in runs and further variants, which are fitted on, too, and not counted.
         usual: The usual cosines that these pairs were made with.
 
     Returns:
         The model; or the reason why none can be fitted: all pairs show one polyp, or none does.
     """
     names = term_names()
-    terms = np.concatenate([np.zeros((0, len(names))), *(x for x, _ in pairs)])  # (m, t)
-    one_polyp = np.concatenate([np.zeros(0, dtype=np.bool_), *(y for _, y in pairs)])  # (m,)
-    if not one_polyp.any():
-        return str(Message("origin.no_pair", {"n": one_polyp.size}))
-    if one_polyp.all():
-        return str(Message("origin.all_pairs", {"n": one_polyp.size}))
+    n_pairs = sum(of_procedure[0][1].size for of_procedure in pairs)
+    n_positives = sum(int(of_procedure[0][1].sum()) for of_procedure in pairs)
+    if n_positives == 0:
+        return str(Message("origin.no_pair", {"n": n_pairs}))
+    if n_positives == n_pairs:
+        return str(Message("origin.all_pairs", {"n": n_pairs}))
+    entries = [entry for of_procedure in pairs for entry in of_procedure]
+    terms = np.concatenate([x for x, _ in entries])  # (m, t)
+    one_polyp = np.concatenate([y for _, y in entries])  # (m,)
     mean, scale = terms.mean(axis=0), terms.std(axis=0)
     scale[scale == 0] = 1.0
-    weight = np.concatenate([np.full(y.size, 1.0 / max(y.size, 1)) for _, y in pairs])
+    weight = np.concatenate([np.full(y.size, 1.0 / max(y.size, 1)) for _, y in entries])
     weight *= one_polyp.size / weight.sum()
     options: dict[str, Any] = {"C": 1 / PENALTY, "solver": "newton-cholesky", "tol": 1e-8}
     weights, intercept = logistic((terms - mean) / scale, one_polyp, weight, **options)
@@ -361,8 +378,8 @@ def fit_links(pairs: Sequence[LabelledPairs], usual: UsualCosines | None = None)
     return LinkModel(
         intercept=intercept - float(weights @ mean),
         weights=dict(zip(names, weights.tolist(), strict=True)),
-        pairs=int(one_polyp.size),
-        positives=int(one_polyp.sum()),
+        pairs=n_pairs,
+        positives=n_positives,
         usual=usual,
     )
 
@@ -387,13 +404,7 @@ def short_runs(procedure: Labelled) -> list[Labelled]:
             continue
         for first in range(0, len(order) - length + 1, length // 2):
             rows = order[first : first + length]
-            run = Views(
-                views.vectors[rows],
-                views.start[rows],
-                views.end[rows],
-                frames=None if views.frames is None else views.frames[rows],
-            )
-            runs.append((run, [polyps[row] for row in rows.tolist()]))
+            runs.append((views.at(rows), [polyps[row] for row in rows.tolist()]))
     return runs
 
 
@@ -408,7 +419,7 @@ def cross_probabilities(
 
     Args:
         procedures: The procedures, each in one or more variants of its views.
-        pairs: Pairs of each procedure to fit on, from `link_terms`.
+        pairs: Pairs of each procedure, as for `fit_links`.
         usual: The usual cosines that these pairs were made with.
 
     Returns:
@@ -422,10 +433,9 @@ def cross_probabilities(
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
         training = [
-            labelled
+            of_procedure
             for of_procedure, number in zip(pairs, fold, strict=True)
             if number != left_out
-            for labelled in of_procedure
         ]
         model = fit_links(training, usual)
         if isinstance(model, str):
@@ -464,12 +474,9 @@ def fit_and_cross_fit(
     ]
     usual = UsualCosines.of([views for group in fitted_on for views, _ in group])
     pairs = [[link_terms(labelled, usual) for labelled in group] for group in fitted_on]
-    model = fit_links([labelled for group in pairs for labelled in group], usual)
+    model = fit_links(pairs, usual)
     if isinstance(model, str):
         return model
-    # Runs and further variants have the same pairs again.
-    one_polyp = np.concatenate([group[0][1] for group in pairs])
-    model = replace(model, pairs=int(one_polyp.size), positives=int(one_polyp.sum()))
     crossed = cross_probabilities(procedures, pairs, usual)
     return crossed if isinstance(crossed, str) else (model, crossed)
 
@@ -519,7 +526,7 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
     for _ in range(ROUNDS if probabilities else 0):
         labels = [partition(P, [price])[0].astype(str).tolist() for P in probabilities]
         model = fit_links(
-            [link_terms(labelled) for labelled in zip(procedures, labels, strict=True)]
+            [[link_terms(labelled)] for labelled in zip(procedures, labels, strict=True)]
         )
         if isinstance(model, str):
             return str(Message("origin.without_labels", {"why": model}))
