@@ -113,7 +113,7 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
     }
     questions = [doubt for doubt in identified.doubts if doubt.close]
     # The most doubtful others are listed too, and the first decisions with what they change.
-    decisions = uncertain(labels, P, LearnedLinks(0.5), P.size)
+    decisions = uncertain(labels, P, LearnedLinks(0.5))
     assert len(identified.doubts) == max(len(questions), min(MOST_DOUBTS, len(decisions)))
     has_change = [doubt.change is not None for doubt in identified.doubts]
     assert has_change == [i < MOST_DOUBTS for i in range(len(has_change))]

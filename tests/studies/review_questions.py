@@ -17,7 +17,7 @@ import numpy as np
 
 from polyplink.associate import identities as identities_module
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import Constraints, Doubt, identify, uncertain
+from polyplink.associate.identities import Constraints, OperatingPoint, identify, uncertain
 from polyplink.associate.links import Views
 from polyplink.data.tables import read_data
 from polyplink.serve.desk import Desk
@@ -26,10 +26,9 @@ from tests.studies.sequences_in_a_row import NONE, polyp_of_view
 
 NEGLIGIBLE = (0.0, 0.01, 0.02, 0.05)  # probabilities of an error
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 1.0)
-MOST = 10**6  # decisions
 
 
-def polyps_of_views(desk: Desk, truth: Path, index: int) -> tuple[Views, np.ndarray, list[str]]:
+def views_of_polyps(desk: Desk, truth: Path, index: int) -> tuple[Views, np.ndarray, list[str]]:
     """The counted views of a procedure that show a polyp, their positions, and their polyps."""
     name, solved = desk.names[index], desk.solve(index)
     true_boxes = {}
@@ -47,11 +46,25 @@ def polyps_of_views(desk: Desk, truth: Path, index: int) -> tuple[Views, np.ndar
     real = [k for k, polyp in enumerate(polyps) if polyp != NONE]
     views = solved.views
     assert views is not None
-    assert views.frames is not None
-    chosen = Views(
-        views.vectors[real], views.start[real], views.end[real], frames=views.frames[real]
-    )
-    return chosen, table["position"].to_numpy()[real], [polyps[k] for k in real]
+    positions = table["position"].to_numpy()
+    return views.at(np.array(real, int)), positions[real], [polyps[k] for k in real]
+
+
+def count_errors(
+    views: Views, positions: np.ndarray, polyps: list[str], point: OperatingPoint
+) -> list[int]:
+    """Count minus number of polyps after 0, 1, ... true answers, until no question is open."""
+    must: list[tuple[int, int]] = []
+    cannot: list[tuple[int, int]] = []
+    errors = []
+    while True:
+        counted = identify(views, positions, point, Constraints(tuple(must), tuple(cannot)))
+        errors.append(len(counted.names) - len(set(polyps)))
+        open_pairs = [doubt.pair for doubt in counted.doubts if doubt.close]
+        if not open_pairs:
+            return errors
+        a, b = open_pairs[0]
+        (must if polyps[a] == polyps[b] else cannot).append((a, b))
 
 
 def main() -> None:
@@ -63,7 +76,7 @@ def main() -> None:
     desk = Desk(arguments.count)
     assert isinstance(desk.point.setting, LearnedLinks)
     all_procedures = [
-        polyps_of_views(desk, arguments.truth, index)
+        views_of_polyps(desk, arguments.truth, index)
         for index in range(len(desk.names))
         if desk.solve(index).views is not None
     ]
@@ -73,7 +86,7 @@ def main() -> None:
     decisions: dict[bool, list[tuple[float, bool]]] = {False: [], True: []}  # by joined
     for views, positions, polyps in procedures:
         counted = identify(views, positions, desk.point)
-        for doubt in uncertain(counted.labels, counted.similarity, desk.point.setting, MOST):
+        for doubt in uncertain(counted.labels, counted.similarity, desk.point.setting):
             a, b = doubt.pair
             wrong = (polyps[a] == polyps[b]) != doubt.joined
             decisions[doubt.joined].append((doubt.doubt, wrong))
@@ -89,23 +102,11 @@ def main() -> None:
 
     # True answers until no question is open.
     for negligible in NEGLIGIBLE:
-        answers, wrong_before, wrong_after = [], 0, 0
         with patch.object(identities_module, "NEGLIGIBLE", negligible):
-            for views, positions, polyps in procedures:
-                must: list[tuple[int, int]] = []
-                cannot: list[tuple[int, int]] = []
-                while True:
-                    constraints = Constraints(tuple(must), tuple(cannot))
-                    counted = identify(views, positions, desk.point, constraints)
-                    off = len(counted.names) - len(set(polyps))
-                    wrong_before += off != 0 and not must + cannot
-                    open_doubts: list[Doubt] = [doubt for doubt in counted.doubts if doubt.close]
-                    if not open_doubts:
-                        break
-                    a, b = open_doubts[0].pair
-                    (must if polyps[a] == polyps[b] else cannot).append((a, b))
-                wrong_after += off != 0
-                answers.append(len(must) + len(cannot))
+            errors = [count_errors(*procedure, desk.point) for procedure in procedures]
+        answers = [len(of_procedure) - 1 for of_procedure in errors]
+        wrong_before = sum(of_procedure[0] != 0 for of_procedure in errors)
+        wrong_after = sum(of_procedure[-1] != 0 for of_procedure in errors)
         print(
             f"open from {negligible}: {np.mean(answers):.1f} answers, at most {max(answers)}; "
             f"wrong counts of {len(procedures)}: {wrong_before} before, {wrong_after} after"

@@ -41,7 +41,6 @@ def errors(procedure: ProcedureTracklets, point: OperatingPoint, pick: Pick) -> 
             identities.labels,
             identities.similarity,
             point.setting,
-            10**6,
             spread=spread,
             decided=decided,
         )

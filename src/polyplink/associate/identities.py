@@ -225,7 +225,8 @@ class Identities:
         labels: Polyp of every tracklet (n,), numbered by first appearance in time.
         converged: Whether the clusterer converged.
         scores: Confidence of every tracklet's assignment (n,), see `link_scores`.
-        doubts: Decisions to review, those nearest to changing the count first.
+        doubts: Decisions to review, those that may be wrong first; of each kind, those nearest to
+            changing the count first.
         interval: Lowest and highest number of polyps, 90 %; None if unknown.
         similarity: The similarities that were clustered (n, n).
     """
@@ -301,9 +302,8 @@ def _questions(
     """The decisions of learned links to review, the most important first."""
     setting, below = point.setting, point.ask_below
     assert isinstance(setting, LearnedLinks)
-    doubts = uncertain(
-        labels, P, setting, P.size, spread=point.spread or ASKED, decided=constraints
-    )
+    spread = point.spread or ASKED
+    doubts = uncertain(labels, P, setting, spread=spread, decided=constraints)
 
     def change(doubt: Doubt) -> int:
         return _change(labels, P, setting, constraints, doubt)
@@ -403,7 +403,6 @@ def uncertain(
     labels: Labels,
     P: Reals,
     setting: LearnedLinks,
-    most: int,
     *,
     spread: float = ASKED,
     decided: Constraints | None = None,
@@ -418,7 +417,6 @@ def uncertain(
         labels: Cluster of every tracklet (n,): the partition of lowest cost.
         P: Probability that two tracklets show the same polyp (n, n).
         setting: The clusterer.
-        most: Maximum number of decisions to return.
         spread: Factor of the price, for `Doubt.close`.
         decided: The reviewer's constraints; decisions that follow from them are left out.
 
@@ -453,4 +451,4 @@ def uncertain(
         change = cost - price  # of the total cost when the two sides are joined
         questions.append((-change if joined else change, question))
     questions.sort(key=lambda entry: (entry[0], entry[1].members, entry[1].others))
-    return [question for _, question in questions[:most]]
+    return [question for _, question in questions]
