@@ -61,6 +61,6 @@ def evaluation_settings(
 
 
 def _with_all(names: Sequence[str], all_names: Sequence[str]) -> list[str]:
-    """The names without repetition, with `every` in place of "all"."""
+    """The names without repetition, with `all_names` in place of "all"."""
     expanded = ([*all_names] if name == "all" else [name] for name in names)
     return list(dict.fromkeys(chain.from_iterable(expanded)))

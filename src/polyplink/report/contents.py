@@ -1,7 +1,7 @@
 """The contents of a report, the page of a count or an evaluation, and how they are filled.
 
-The other modules here turn them into pages, tables and plots. They are made from the linked
-procedures, for one page, and not stored; the stored result is a `counting.result.Count`.
+The contents are made from the linked procedures, for one page, and not stored; the stored result is
+a `counting.result.Count`. The other modules here turn contents into pages, tables and plots.
 """
 
 from collections.abc import Mapping, Sequence
