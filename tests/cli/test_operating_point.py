@@ -1,7 +1,8 @@
 """Finding an operating point, and linking with it."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -16,13 +17,13 @@ from polyplink.associate.identities import (
     identify,
     recorded_point,
 )
-from polyplink.associate.links import Views
+from polyplink.associate.links import Views, fit_and_cross_fit
 from polyplink.associate.similarity import cosine
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.link import ProcedureTracklets, by_procedure
 from polyplink.counting.operating_point import find_operating_point
-from polyplink.data.origin import BoxSource
+from polyplink.data.origin import BoxSource, Material
 from polyplink.encoders.embed import colour_histogram
 from polyplink.encoders.encode import Embeddings, embed
 from polyplink.tracklets.prepare import prepare
@@ -100,6 +101,31 @@ def test_the_error_of_a_count_includes_false_alarms_and_missed_polyps() -> None:
     assert point.links == find_operating_point(apart).links
 
 
+def test_links_of_stills_are_fitted_on_runs_and_copies_and_judged_on_procedures() -> None:
+    polyps: list[str | None] = ["a", "a", "a", "b", "b", "c", "c", "c"]
+    procedures = [tracklets(f"v{i}", [None, *polyps[: 4 + i % 5]]) for i in range(20)]
+    stills = BoxSource("9f", "Own", "stills in motion")
+    point = find_operating_point(procedures, stills)
+    variants = [
+        [
+            (views, procedure.polyps)
+            for views in (procedure.views, procedure.views.with_common(0.25))
+        ]
+        for procedure in procedures
+    ]
+    fitted = fit_and_cross_fit(variants, runs=True)
+    assert not isinstance(fitted, str)
+    assert point.links == fitted[0]
+    assert point.calibration == Calibration(**asdict(stills), procedures=20)
+    assert point.error == 0  # 0.1 if copies counted
+    # Two alike with one and five polyps, each counted under the price that the other and its copy
+    # choose. The copy of the same procedure would lower the error to 2.
+    alike = [tracklets(name, ["a", "a", "a", "b", "b", "b"]) for name in ("one", "five")]
+    error = find_operating_point(alike, stills, {"one": 1, "five": 5}).error
+    assert error is not None
+    assert error > 2
+
+
 def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
     for procedures, message in (
         (
@@ -107,8 +133,11 @@ def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
             "no procedure has known polyps, and no procedure has two tracklets",
         ),
         ([tracklets("v", ["a", "a", "a"])], "all 3 labelled pairs show one polyp"),
+        ([tracklets("v", ["a", "b", "c"])], "none of 3 labelled pairs shows one polyp"),
     ):
         point = find_operating_point(procedures)
+        for material in get_args(Material):
+            assert find_operating_point(procedures, BoxSource("9f", "Own", material)) == point
         assert point.setting == UNTUNED
         assert point.links is None
         assert message in point.origin

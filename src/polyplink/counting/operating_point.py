@@ -22,7 +22,6 @@ from polyplink.counting.interval import fit_interval
 from polyplink.counting.link import ProcedureTracklets, by_procedure, known_counts
 from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet
-from polyplink.data.vocabulary import STILLS
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encode import embed
 from polyplink.encoders.encoder import Encoder
@@ -73,7 +72,7 @@ def find_operating_point(
 
     # Link probabilities of each procedure, by a model fitted on the others. Procedures of stills
     # are all alike, but the recordings to be counted may be short or of another camera.
-    stills = source is not None and source.material == STILLS
+    stills = source is not None and source.material == "stills in motion"
     variants = [
         [(procedure.views, procedure.polyps)]
         + ([(procedure.views.with_common(COMMON), procedure.polyps)] if stills else [])
