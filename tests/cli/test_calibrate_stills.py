@@ -213,8 +213,11 @@ def test_a_broken_detector_and_too_few_stills_are_refused(
     broken.write_bytes(b"no model")
     assert_refused(polyplink(*command, broken), "broken.onnx")
     assert not (tmp_path / "o" / "stills").exists()
-    message = "groups of stills: too few for 6 polyps a procedure"
-    assert_refused(polyplink(*command, detector), message)
+    message = "5 procedures of the data folder, 3 of them to fit on and 2 to test on: too few for "
+    assert_refused(polyplink(*command, detector), f"{message}6 polyps a procedure")
+    # Enough to fit on, but not to test on.
+    assert_refused(polyplink(*command, detector, "--polyps", "3"), f"{message}3 polyps")
+    assert not (tmp_path / "o" / "stills").exists()
 
 
 @pytest.mark.usefixtures("empty_store")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress
 from polyplink.core.text import many
 from polyplink.data.empty import empty_files
@@ -58,6 +59,7 @@ def write_detected(
     # Rendering takes minutes: a broken detector is refused first.
     find = open_detector(detector).find
     parts, warnings = _stills_of_parts(stills, empty, part, config.procedures, record_of(find))
+    _check_groups(parts, config.most)
     for stills_part in parts:
         seed = 2 * config.seed + (stills_part.name == TEST)
         _write_part(
@@ -92,6 +94,18 @@ class _StillsOfPart:
     stills: Sequence[Still]
     empty: Sequence[Path]
     dataset: str
+
+
+def _check_groups(parts: Sequence[_StillsOfPart], most: int) -> None:
+    """Refuse too few groups of stills for the polyps of a procedure, before any is rendered."""
+    groups = {part.name: len({still.group for still in part.stills}) for part in parts}
+    total = sum(groups.values())
+    PolyplinkError.unless(
+        min(groups.values()) >= most,
+        f"the stills are of {many(total, 'procedure')} of the data folder, {groups[FIT]} of them "
+        f"to fit on and {groups[TEST]} to test on: too few for {many(most, 'polyp')} a procedure",
+        f"give stills of {3 * most} procedures or more, or fewer --polyps",
+    )
 
 
 def _patients(part: _StillsOfPart, most: int) -> int | None:
