@@ -134,6 +134,7 @@ def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
         ),
         ([tracklets("v", ["a", "a", "a"])], "all 3 labelled pairs show one polyp"),
         ([tracklets("v", ["a", "b", "c"])], "none of 3 labelled pairs shows one polyp"),
+        ([tracklets("v", ["a", "a", "b"])], "but only one has known polyps"),
     ):
         point = find_operating_point(procedures)
         for material in get_args(Material):

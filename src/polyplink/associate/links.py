@@ -429,6 +429,8 @@ def cross_probabilities(
     Raises:
         PolyplinkError: If a vector is zero or not finite.
     """
+    if len(procedures) == 1:
+        return str(Message("origin.one_procedure"))
     fold = np.arange(len(procedures)) % min(FOLDS, max(len(procedures), 1))
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
