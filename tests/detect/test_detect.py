@@ -14,7 +14,8 @@ import simplejpeg
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files import video
-from polyplink.detect.first_pass import detect
+from polyplink.detect import first_pass
+from polyplink.detect.first_pass import LeftOut, detect
 from polyplink.detect.recordings import find_recordings
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
@@ -190,6 +191,29 @@ def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
 def test_undecodable_frames_are_counted(tmp_path: Path) -> None:
     film = write_video(tmp_path / "film.mp4", 60)
     corrupt_packet(film, 50)
-    data, lost = detect(find_recordings(film), MovingBox(), tmp_path / "data", SETTINGS)
+    data, left_out = detect(find_recordings(film), MovingBox(), tmp_path / "data", SETTINGS)
     assert data.procedures["n_frames"].to_list() == [60]
-    assert 0 < lost["film"] < 30
+    assert 0 < left_out["film"].frames < 30
+
+
+def test_boxes_outside_the_frame_are_counted_also_by_a_continued_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_pass, "PIECE", 10)
+    write_frames(tmp_path / "p1_frames")
+    edges = [[-5.0, -5, 9, 9, 0.9], [WIDTH, 2, 5, 5, 0.9], [-9, 2, 9, 5, 0.9], [2, 2, 0, 5, 0.9]]
+
+    def detector(image: np.ndarray) -> np.ndarray:
+        calls.append(image)
+        if len(calls) == 25:
+            raise KeyboardInterrupt
+        return np.array(edges)
+
+    calls: list[np.ndarray] = []
+    recordings = find_recordings(tmp_path / "p1_frames")
+    with pytest.raises(KeyboardInterrupt):
+        detect(recordings, detector, tmp_path / "data", SETTINGS)
+    data, left_out = detect(recordings, detector, tmp_path / "data", SETTINGS)
+    assert len(calls) == 25 + 10
+    assert data.detections.select("x", "y", "w", "h").unique().rows() == [(0, 0, 4, 4)]
+    assert left_out["p1"] == LeftOut(frames=0, boxes=3 * N)

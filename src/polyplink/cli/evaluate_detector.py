@@ -47,6 +47,7 @@ def evaluate_detector(
     """
     data = Path(data)
     check_inputs(data=data, parts=[part])
+    from polyplink.detect.first_pass import clipped
     from polyplink.detect.folder import open_detector, record_of, training_warnings
 
     find = open_detector(detector, at_once=1).find
@@ -73,9 +74,12 @@ def evaluate_detector(
 
     # All its boxes of any use, in all frames, and the figures at the score that begins a track.
     begins = TrackSettings().high
+    in_frame = find
     if isinstance(find, OnnxDetector):
         begins = record.high or record.threshold
         find.record = replace(record, threshold=LEAST_SCORE)
+    else:
+        in_frame = lambda image: clipped(find(image), image.shape[1::-1])  # noqa: E731
     images = read_frames(
         data,
         data_set,
@@ -85,5 +89,5 @@ def evaluate_detector(
         workers=workers,
         progress=partial(progress, "procedures"),
     )
-    figures = measure_in_frames(detect_in_frames(find, images), images, score=score or begins)
+    figures = measure_in_frames(detect_in_frames(in_frame, images), images, score=score or begins)
     return Result(figures, printed=detector_lines(figures), warnings=warnings)

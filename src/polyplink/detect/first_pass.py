@@ -18,6 +18,7 @@ import polars as pl
 
 from polyplink.core.artefacts import content_key, whole_folder
 from polyplink.core.errors import PolyplinkError, first_line, say_remade
+from polyplink.core.messages import Message
 from polyplink.core.results import Progress, silent
 from polyplink.core.text import file_name
 from polyplink.core.workers import prefetch
@@ -60,7 +61,7 @@ def detect(
     dataset: str = RECORDINGS,
     workers: int = 1,
     progress: Progress = silent,
-) -> tuple[DataSet, dict[str, int]]:
+) -> tuple[DataSet, dict[str, "LeftOut"]]:
     """Detect polyps in recordings and write the boxes as a data folder.
 
     Args:
@@ -75,23 +76,22 @@ def detect(
         progress: Called with the procedure, frames done, and total frames.
 
     Returns:
-        The data set, without polyps; and procedure -> number of frames that did not decode, for
-        procedures that have any.
+        The data set, without polyps; and what was left out of each procedure.
 
     Raises:
         PolyplinkError: If no frame of a recording decodes, or the detector does not return boxes.
     """
-    tables, rows, scenes, lost = [], [], {}, {}
+    tables, rows, scenes, left_out = [], [], {}, {}
     pieces = out / "pieces"
     for recording in recordings:
         rule = content_key(key, recording.path.resolve(), recording.n_frames, settings)
         folder = pieces / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder, workers):
             progress(recording.name, done, recording.n_frames)
-        boxes, scenes[recording.name], n_lost = join_pieces(folder, out, recording.name, recording)
+        boxes, scenes[recording.name], left_out[recording.name] = join_pieces(
+            folder, out, recording.name, recording
+        )
         tables.append(boxes)
-        if n_lost:
-            lost[recording.name] = n_lost
         rows.append(
             {
                 "procedure_id": recording.name,
@@ -106,7 +106,31 @@ def detect(
         )
     data = write_detections(out, pl.concat(tables), rows, scenes)
     shutil.rmtree(pieces)
-    return data, lost
+    return data, left_out
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What of a procedure a detector did not see, or returned in vain.
+
+    Attributes:
+        frames: Number of frames that did not decode.
+        boxes: Number of boxes without an area inside the frame.
+    """
+
+    frames: int
+    boxes: int
+
+    def messages(self, name: str, n_frames: int) -> list[Message]:
+        """Warnings about it.
+
+        Args:
+            name: The procedure.
+            n_frames: Number of its frames.
+        """
+        of_frames = Message("not_decoded", {"n": self.frames, "frames": n_frames, "name": name})
+        of_boxes = Message("boxes_outside", {"n": self.boxes, "name": name})
+        return [message for message in (of_frames, of_boxes) if message.values["n"]]
 
 
 def write_detections(
@@ -133,12 +157,12 @@ def write_detections(
 
 def join_pieces(
     folder: Path, out: Path, name: str, recording: Recording | None
-) -> tuple[pl.DataFrame, Ints, int]:
+) -> tuple[pl.DataFrame, Ints, LeftOut]:
     """Join the pieces of a procedure, and store its crops in a data folder.
 
     Returns:
         procedure_id, frame, x, y, w, h, score and image of its boxes; first frames and numbers
-        (s, 2) of its scenes; the number of its frames that did not decode.
+        (s, 2) of its scenes; what was left out.
 
     Raises:
         FileNotFoundError: If a file of a piece is missing.
@@ -152,8 +176,8 @@ def join_pieces(
     write_kept(out, name, places, [part / "crops.npy" for part in parts])
     images = [None if recording is None else recording.image(n) for n in boxes["frame"]]
     column = pl.Series("image", images, pl.String)
-    lost = sum(piece.lost for piece in pieces)
-    return boxes.with_columns(column, procedure_id=pl.lit(name)), scenes, lost
+    left_out = LeftOut(sum(piece.lost for piece in pieces), sum(piece.outside for piece in pieces))
+    return boxes.with_columns(column, procedure_id=pl.lit(name)), scenes, left_out
 
 
 @dataclass(frozen=True)
@@ -166,6 +190,7 @@ class Piece:
         scenes: (s, 2) first frames and numbers of the scenes that begin.
         finder: State of the `SceneFinder` after the piece.
         lost: Number of frames that did not decode.
+        outside: Number of boxes without an area inside the frame.
     """
 
     boxes: pl.DataFrame
@@ -173,6 +198,7 @@ class Piece:
     scenes: Ints
     finder: Floats
     lost: int
+    outside: int
 
 
 def read_piece(folder: Path) -> Piece:
@@ -187,11 +213,14 @@ def read_piece(folder: Path) -> Piece:
     scenes, finder, lost = (
         np.array(read_array(folder / f"{name}.npy", AGAIN)) for name in ("scenes", "finder", "lost")
     )
-    sound = (scenes.ndim, scenes.dtype.kind, lost.ndim, lost.dtype.kind) == (2, "i", 0, "i")
+    counted = folder / "outside.npy"  # not by earlier builds
+    outside = np.array(read_array(counted, AGAIN)) if counted.exists() else np.array(0)
+    sound = (scenes.ndim, scenes.dtype.kind) == (2, "i")
+    sound &= {(number.ndim, number.dtype.kind) for number in (lost, outside)} == {(0, "i")}
     sound &= scenes.shape[-1:] == (2,) and is_state(finder)
-    sound = sound and are_counts(scenes) and are_counts(lost)
+    sound = sound and all(are_counts(numbers) for numbers in (scenes, lost, outside))
     PolyplinkError.unless(boxes.schema == _BOXES and sound, f"{folder} is damaged", AGAIN)
-    return Piece(boxes, places, scenes, finder, int(lost))
+    return Piece(boxes, places, scenes, finder, int(lost), int(outside))
 
 
 @dataclass(frozen=True)
@@ -215,8 +244,8 @@ class Follower:
     """Track the boxes of a recording frame by frame, and write the results in pieces.
 
     A piece is a folder with boxes.parquet, kept.parquet (the places of the crops), crops.npy,
-    scenes.npy (first frames and numbers of scenes), finder.npy (state of the `SceneFinder`) and
-    lost.npy (frames that did not decode).
+    scenes.npy (first frames and numbers of scenes), finder.npy (state of the `SceneFinder`),
+    lost.npy (frames that did not decode) and outside.npy (boxes without an area inside the frame).
 
     Attributes:
         tracker: The tracker.
@@ -232,7 +261,7 @@ class Follower:
         self._clear()
 
     def _clear(self) -> None:
-        self.lost = 0
+        self.lost = self._outside = 0
         self._found: list[Floats] = []
         self._places: list[tuple[int, ...]] = []
         self._crops: list[Pixels] = []
@@ -250,10 +279,14 @@ class Follower:
         Args:
             frame: Number of the frame.
             picture: The frame; None without pixels.
-            boxes: (k, 5) x, y, w, h in pixels, and score.
+            boxes: (k, 5) x, y, w, h in pixels, and score; clipped to the frame.
             box_crops: A crop (h, w, 3) of each box, to be used without a picture; empty for none.
+                Without a picture, every box has an area inside the frame.
         """
         settings = self._settings
+        n_returned = len(boxes)
+        boxes = clipped(boxes, self._size)
+        self._outside += n_returned - len(boxes)
         before = self._scene
         self._last = frame
         if picture is not None:
@@ -294,6 +327,7 @@ class Follower:
             np.save(target / "scenes.npy", np.array(self._begun or ONE_SCENE, np.int64))
             np.save(target / "finder.npy", self._finder.state)
             np.save(target / "lost.npy", self.lost)
+            np.save(target / "outside.npy", self._outside)
         if hasattr(self.tracker, "open"):  # a plugin's may lack it
             going = set(self.tracker.open(self._last).tolist())
             self._length = {track: n for track, n in self._length.items() if track in going}
@@ -377,19 +411,19 @@ def _pieces(
 
 
 def look(detector: Detector, picture: Picture) -> Floats:
-    """Run a detector on a frame; its boxes (k, 5) are clipped to the frame.
+    """Run a detector on a frame: its boxes (k, 5), which may lie outside the frame.
 
     Raises:
         PolyplinkError: If the detector does not return boxes.
     """
     # An OnnxDetector resizes the frame before the conversion to RGB, which is quicker.
     if isinstance(detector, OnnxDetector):
-        return checked(detector(picture), picture.size)
-    return checked(detector(picture.rgb()), picture.size)
+        return checked(detector(picture))
+    return checked(detector(picture.rgb()))
 
 
-def checked(output: npt.ArrayLike, size: tuple[int, ...]) -> Floats:
-    """Check a detector's boxes (k, 5), or an empty list, and clip them to an image's size.
+def checked(output: npt.ArrayLike) -> Floats:
+    """Check a detector's boxes (k, 5), or an empty list.
 
     Raises:
         PolyplinkError: If they are not (k, 5) finite numbers with scores in [0, 1].
@@ -412,6 +446,11 @@ def checked(output: npt.ArrayLike, size: tuple[int, ...]) -> Floats:
         raise PolyplinkError(
             f"the detector returned the box {', '.join(box)} with the score {score}", expected
         )
+    return boxes
+
+
+def clipped(boxes: Floats, size: tuple[int, ...]) -> Floats:
+    """Boxes (k, 5) clipped to an image's size, without those that have no area in it."""
     low = boxes[:, :2].clip(0, size)
     high = (boxes[:, :2] + boxes[:, 2:4]).clip(0, size)
     cut_out = np.concatenate([low, high - low, boxes[:, 4:]], 1)

@@ -20,7 +20,7 @@ from polyplink.data.files.images import Pixels
 from polyplink.data.origin import BoxesOrigin, write_origin, write_warnings
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.detect.first_pass import RECORDINGS, Detector, Floats, checked, detect
+from polyplink.detect.first_pass import RECORDINGS, Detector, Floats, LeftOut, checked, detect
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, made_with
 from polyplink.detect.recordings import (
     Recording,
@@ -76,7 +76,7 @@ def detect_folder(
     record = RunRecord("detect", settings=recorded)
     record.claim(out)
     warnings: list[Message] = []
-    lost: dict[str, int] = {}
+    left_out: dict[str, LeftOut] = {}
     plugin, colon, preset = (name or "").partition(":")
     if colon and plugin in SIMULATED_DETECTORS.names() and function is None:
         data = _simulated(plugin, preset, source, seed)
@@ -95,11 +95,11 @@ def detect_folder(
         state = _state(recordings, origin, settings)
         finished = _finished(out, state) if function is None else None
         if finished is not None:
-            data, lost = finished
+            data, left_out = finished
         else:
             begin()
             with record.stage("detect"):
-                data, lost = detect(
+                data, left_out = detect(
                     recordings,
                     opened.find,
                     out,
@@ -112,15 +112,14 @@ def detect_folder(
                     ),
                 )
         record.inputs |= {"detector": origin.key, "recordings": state, "boxes": data.key}
-        recorded["not_decoded"] = lost
-        frames = dict(data.procedures.select("procedure_id", "n_frames").iter_rows())
-        for procedure_id, n in lost.items():
-            values = {"n": n, "frames": frames[procedure_id], "name": procedure_id}
-            warnings.append(Message("not_decoded", values))
+        recorded["not_decoded"] = {name: n.frames for name, n in left_out.items() if n.frames}
+        recorded["boxes_outside"] = {name: n.boxes for name, n in left_out.items() if n.boxes}
+        for name_and_length in data.procedures.select("procedure_id", "n_frames").iter_rows():
+            warnings += left_out[name_and_length[0]].messages(*name_and_length)
     write_origin(out, origin)
     record.settings = recorded | {"tracklets": settings}
     if data.detections.is_empty():
-        looked = int(data.procedures["n_frames"].sum()) - sum(lost.values())
+        looked = int(data.procedures["n_frames"].sum()) - sum(n.frames for n in left_out.values())
         values = {"n": data.procedures.height, "frames": looked}
         warnings.append(Message("detector_nothing", values))
     write_warnings(out, warnings)
@@ -162,8 +161,8 @@ def _state(recordings: Sequence[Recording], origin: BoxesOrigin, settings: Prepa
     return content_key("detect", __version__, recordings, files, origin, settings)
 
 
-def _finished(out: Path, state: str) -> tuple[DataSet, dict[str, int]] | None:
-    """The boxes that a finished detection has written, and its frames that did not decode.
+def _finished(out: Path, state: str) -> tuple[DataSet, dict[str, LeftOut]] | None:
+    """The boxes that a finished detection has written, and what was left out.
 
     Returns:
         None if the folder holds no detection in this state, or its boxes have changed since.
@@ -175,8 +174,12 @@ def _finished(out: Path, state: str) -> tuple[DataSet, dict[str, int]] | None:
         data = read_data(out)
     except PolyplinkError:  # damaged
         return None
-    lost: dict[str, int] = record["settings"]["not_decoded"]
-    return (data, lost) if data.key == record["inputs"]["boxes"] else None
+    if data.key != record["inputs"]["boxes"]:
+        return None
+    settings = record["settings"]  # of earlier builds without boxes_outside
+    frames, boxes = settings["not_decoded"], settings.get("boxes_outside", {})
+    names = data.procedures["procedure_id"]
+    return data, {name: LeftOut(frames.get(name, 0), boxes.get(name, 0)) for name in names}
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,7 @@ def _open_code(text: str) -> OpenedDetector:
 
     def find_boxes(image: Pixels) -> Floats:
         with DETECTORS.running(name):
-            return checked(find(image), image.shape[1::-1])
+            return checked(find(image))
 
     file, version = DETECTORS.code_of(text)
     digest = file_key(file)

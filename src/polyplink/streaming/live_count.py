@@ -239,7 +239,7 @@ class LiveCount:
 
         Args:
             frame: The frame.
-            boxes: (k, 5) x, y, w, h and score, within the frame.
+            boxes: (k, 5) x, y, w, h and score; clipped to the frame.
 
         Returns:
             Whether the frame was counted; frames that do not decode, or are out of order, are not.
@@ -459,9 +459,9 @@ def write_pieces(
     """Write the boxes and crops of the pieces as the data folder `data`.
 
     Returns:
-        Its tracklets; and the warning about frames that did not decode, if there are any.
+        Its tracklets; and warnings about what was left out.
     """
-    boxes, scenes, n_lost = join_pieces(out / PIECES, out / "data", source.name, source.recording)
+    boxes, scenes, left_out = join_pieces(out / PIECES, out / "data", source.name, source.recording)
     row = {
         "procedure_id": source.name,
         "dataset": "live",
@@ -473,9 +473,8 @@ def write_pieces(
         "source": "." if source.recording is None else str(source.recording.folder.resolve()),
     }
     write_detections(out / "data", boxes, [row], {source.name: scenes})
-    lost = Message("not_decoded", {"n": n_lost, "frames": frames, "name": source.name})
     prepared = prepare(out / "data", encoder.prepare, with_crops=False)
-    return prepared, [lost] if n_lost else []
+    return prepared, left_out.messages(source.name, frames)
 
 
 def written_pieces(out: Path) -> list[Path]:

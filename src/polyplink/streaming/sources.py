@@ -30,7 +30,7 @@ from polyplink.core.errors import PolyplinkError, first_line, one_line
 from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.files.images import Picture, Pixels, decode_image
-from polyplink.detect.first_pass import Floats, checked
+from polyplink.detect.first_pass import Floats, checked, clipped
 from polyplink.detect.recordings import Recording, find_recordings
 from polyplink.tracklets.box_runs import USUAL_FPS
 
@@ -168,7 +168,7 @@ def frames_from(
                     f"{at} is {pixels.dtype} {pixels.shape}",
                     "give uint8 (height, width, 3), RGB",
                 )
-                boxes_in = checked(np.asarray(timed[-1]), (width, height)) if boxes else None
+                boxes_in = checked(np.asarray(timed[-1])) if boxes else None
                 now = float(timed[0])
                 elapsed += 0.0 if last is None else max(now - last, 0.0)
                 last = now
@@ -450,7 +450,7 @@ def _frames(
         )
         try:
             rows = [[*map(float, box), *([1.0] if len(box) == 4 else [])] for box in raw_boxes]
-            boxes = checked(np.array(rows, np.float64).reshape(len(rows), 5), size)
+            boxes = checked(np.array(rows, np.float64).reshape(len(rows), 5))
         except (TypeError, ValueError, OverflowError, PolyplinkError):
             raise PolyplinkError(
                 f"{at}: these are not boxes", "write [x, y, w, h, score], score from 0 to 1"
@@ -459,7 +459,7 @@ def _frames(
         if cropped:
             texts = row.get("crops", [])
             PolyplinkError.unless(
-                isinstance(texts, list) and len(texts) == len(rows) == len(boxes),
+                isinstance(texts, list) and len(texts) == len(clipped(boxes, size)) == len(boxes),
                 f"{at}: {many(len(rows), 'box')}, and not as many crops, or one lies outside the "
                 "frame",
                 "give a crop of each box, or pictures with --recording",
