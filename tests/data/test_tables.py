@@ -207,6 +207,12 @@ def test_the_key_depends_on_content_and_not_on_the_source_folder() -> None:
     assert len(other_keys | {data.key}) == 5
 
 
+def test_the_folder_of_a_run_is_refused_with_its_data_folder(tmp_path: Path) -> None:
+    write_data(tmp_path / "run" / "data", small_set())
+    with pytest.raises(PolyplinkError, match=r"no detections.parquet; did you mean .*run/data\?"):
+        read_data(tmp_path / "run")
+
+
 def test_part_lists_the_procedures_of_a_part() -> None:
     data = small_set()
     assert data.part("eval") == ["001-009"]

@@ -132,7 +132,10 @@ def _temporary(path: Path) -> Path:
 
 
 def _remove(path: Path) -> None:
-    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.exists():  # of a read-only disk, even the removal of no file is refused
+        path.unlink(missing_ok=True)
 
 
 def _is_full(error: Exception) -> bool:

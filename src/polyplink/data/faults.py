@@ -40,12 +40,14 @@ class _Counted(NamedTuple):
         kind: Kind of fault; None if the warning names it.
         number: Their number.
         first: The first place; the names of all if the warning names the kind.
+        hint: How to fix the first one; "" if it is used.
     """
 
     warning: str
     kind: Message | None
     number: int
     first: Place
+    hint: str = ""
 
 
 @dataclass
@@ -85,7 +87,7 @@ class Faults:
         """
         if self.strict:
             raise PolyplinkError(f"{first}: {kind}", f"{hint}, or import without --strict")
-        self._count(_Counted(effect, kind, count, first))
+        self._count(_Counted(effect, kind, count, first, hint))
 
     def warn(self, kind: Message, first: Place, count: int = 1) -> None:
         """Count something unusual that can still be used."""
@@ -121,11 +123,15 @@ class Faults:
     @property
     def messages(self) -> list[Message]:
         """One warning for each kind: number, kind, and first place."""
-        messages = []
-        for warning, kind, number, first in self.counts.values():
-            values = {"names": first} if kind is None else {"what": kind, "first": first}
-            messages.append(_on_one_line(Message(warning, {"n": number, **values})))
-        return messages
+        return [_message(counted) for counted in self.counts.values()]
+
+    @property
+    def first_left_out(self) -> tuple[str, str]:
+        """What was left out first, and how to fix it; or that nothing was there."""
+        for counted in self.counts.values():
+            if counted.warning == LEFT_OUT:
+                return str(_message(counted)), counted.hint
+        return "it is empty", "correct it at the source"
 
     def _count(self, new: _Counted) -> None:
         key = _key(new.warning, new.kind)
@@ -133,6 +139,14 @@ class Faults:
         if before is not None:
             new = before._replace(number=before.number + new.number)
         self.counts[key] = new
+
+
+def _message(counted: _Counted) -> Message:
+    """The warning about faults of one kind."""
+    kind, first = counted.kind, counted.first
+    values = {"names": first} if kind is None else {"what": kind, "first": first}
+    message: Message = _on_one_line(Message(counted.warning, {"n": counted.number, **values}))
+    return message
 
 
 def _key(warning: str, kind: Message | None) -> tuple[Any, ...]:

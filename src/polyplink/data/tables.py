@@ -630,6 +630,12 @@ def check_folder(folder: Path) -> None:
     settle(folder)
     if not is_data_folder(folder):
         check_is_folder(folder, "check the path, or run `polyplink import`")
+        inside = folder / "data"  # of an output folder of `run` or `live`
+        PolyplinkError.unless(
+            not is_data_folder(inside),
+            f"{folder} is not a data folder: it has no detections.parquet",
+            f"did you mean {inside}?",
+        )
         raise PolyplinkError(
             f"{folder} is not a data folder: it has no detections.parquet",
             f"make one with `polyplink import FORMAT {shlex.quote(str(folder))} DATA`, or count "

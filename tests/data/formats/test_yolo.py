@@ -176,21 +176,24 @@ def test_invalid_folders_and_options_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "fault"),
+    ("line", "fault", "hint"),
     [
-        ("0 0.5 0.5 0.5", "line that is not a box (class, 4 numbers, score, track)"),
-        ("polyp 0.5 0.5 0.5 0.5", "line with text instead of a number"),
+        (
+            "0 0.5 0.5 0.5",
+            "line that is not a box (class, 4 numbers, score, track)",
+            "write 5 to 7 values, or the class and at least four points",
+        ),
+        ("polyp 0.5 0.5 0.5 0.5", "line with text instead of a number", "write numbers"),
     ],
 )
 def test_labels_without_any_box_are_refused_unless_they_are_empty(
-    tmp_path: Path, line: str, fault: str
+    tmp_path: Path, line: str, fault: str, hint: str
 ) -> None:
     root = write_labels(tmp_path, v_0="", v_1=f"\n{line}\n{line}\n", v_2=line)
     with pytest.raises(PolyplinkError) as error:
         import_yolo(root, size=(64, 48))
     assert str(error.value) == (
-        f"no line of {root} is a box: 3 x {fault}, left out (first: v_1.txt, line 2); "
-        "correct them at the source"
+        f"no line of {root} is a box: 3 x {fault}, left out (first: v_1.txt, line 2); {hint}"
     )
     imported = import_yolo(write_labels(tmp_path, v_1="", v_2=""), size=(64, 48))
     assert (imported.data.detections.height, imported.data.procedures.height) == (0, 1)

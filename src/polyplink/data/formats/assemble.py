@@ -11,7 +11,7 @@ from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes, without_repeated
-from polyplink.data.faults import LEFT_OUT, Faults, leave_out
+from polyplink.data.faults import Faults, leave_out
 from polyplink.data.files.folders import read_each
 from polyplink.data.files.image_names import present
 from polyplink.data.files.values import LARGEST
@@ -238,11 +238,8 @@ def assemble(
     sources = [table for table in (side_procedures, procedures, numbered) if table is not None]
     rows = _procedure_rows(sources, defaults)
     place = files[0] if len(files) == 1 else folder
-    PolyplinkError.unless(
-        rows.height > 0,
-        f"{place} holds no procedure: {first_left_out(faults)}",
-        "correct it at the source",
-    )
+    left_out, hint = faults.first_left_out
+    PolyplinkError.unless(rows.height > 0, f"{place} holds no procedure: {left_out}", hint)
     boxes = boxes.join(
         rows.select("procedure_id", "source"), on="procedure_id", how="left", maintain_order="left"
     )
@@ -269,19 +266,11 @@ def assemble(
     return Imported(data, faults.messages, places, without)
 
 
-def first_left_out(faults: Faults) -> str:
-    """What was left out first, or that nothing was there."""
-    left_out = (str(message) for message in faults.messages if message.kind == LEFT_OUT)
-    return next(left_out, "it is empty")
-
-
 def _check_some_left(boxes: pl.DataFrame, total: int, faults: Faults) -> None:
     """Refuse a source of boxes of which none can be used."""
-    PolyplinkError.unless(
-        boxes.height > 0 or total == 0,
-        f"no usable box among {total}: {first_left_out(faults)}",
-        "correct them at the source",
-    )
+    left_out, hint = faults.first_left_out
+    usable = boxes.height > 0 or total == 0
+    PolyplinkError.unless(usable, f"no usable box among {total}: {left_out}", hint)
 
 
 def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults) -> pl.DataFrame:

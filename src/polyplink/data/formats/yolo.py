@@ -27,7 +27,6 @@ from polyplink.data.formats.assemble import (
     ReadOptions,
     Size,
     assemble,
-    first_left_out,
     first_of_frame,
     frame_span,
     read_tables,
@@ -96,11 +95,9 @@ def import_yolo(
     read = partial(_read_labels, root=source, open_images=open_images, strict=reading.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
     boxes, sizes, blank = read_tables(read, chunks, reading)
-    PolyplinkError.unless(
-        not boxes.is_empty() or blank.height == len(files),
-        f"no line of {source} is a box: {first_left_out(faults)}",
-        "correct them at the source",
-    )
+    left_out, hint = faults.first_left_out
+    readable = not boxes.is_empty() or blank.height == len(files)
+    PolyplinkError.unless(readable, f"no line of {source} is a box: {left_out}", hint)
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("import.classes", boxes["class"])
