@@ -13,6 +13,8 @@ MISTAKES = {
     "import real-colon nowhere out": "nowhere",
     "import vgg nowhere out": "no format 'vgg'",
     "import video nowhere out": "boxes in a recording are detected, not imported: `polyplink run",
+    "import COCO boxes.json out": "no format 'COCO'; did you mean coco",
+    "evaluate RUN DATA --task retrieval --metric FR": "metric 'FR' is of the task counting, which",
     "import coco DATA out": "is already a data folder, which needs no import",
     "import csv film.mp4 out": "is a video and holds no boxes; count the polyps of a video with",
     "import csv boxes.json out --size 64": "--size 64 is not a size",

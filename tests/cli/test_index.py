@@ -116,6 +116,8 @@ def test_invalid_searches_and_indexes_are_refused(
         (frame, ("--box", "900,4,20,20"), "--box 900,4,20,20 shows nothing of a picture of "),
         (frame, ("--box", "9,4,0,20"), "--box 9,4,0,20 shows nothing of a picture"),
         ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
+        ("nothing", (), "which holds 30; give one of them, such as 001-001:00000, or a picture"),
+        ("no-case.jpg", (), "no file no-case.jpg; check the path"),
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),
         ("001-001:00000", ("--box", "1,2,3,4"), "--box: 001-001:00000 is a tracklet"),

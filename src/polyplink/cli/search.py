@@ -73,7 +73,7 @@ def search(
 
     # The query: a view of the index, or a file.
     views = Index(Path(index))
-    of_file = Path(query).is_file()
+    of_file = _is_file(query)
     query_row, vector = (None, None) if of_file else views.find(query)
     from polyplink.data.files.folders import is_video
 
@@ -155,6 +155,20 @@ def search(
         [matches_table(title, rows), *notes, str(out / "search.html")],
         notices,
     )
+
+
+def _is_file(query: str) -> bool:
+    """Whether a query is a file, and no id of a tracklet.
+
+    Raises:
+        PolyplinkError: If it is the name of a picture or video that does not exist.
+    """
+    from polyplink.data.files.folders import IMAGE_ENDINGS, is_video
+
+    is_file = Path(query).is_file()
+    named_as_file = Path(query).suffix.lower() in IMAGE_ENDINGS or is_video(query)
+    PolyplinkError.unless(is_file or not named_as_file, f"no file {query}", "check the path")
+    return is_file
 
 
 def _notices(encoder: "NamedEncoder") -> list[str]:

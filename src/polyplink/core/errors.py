@@ -142,8 +142,9 @@ def find_named(kind: str, name: str, choices: Mapping[str, Named]) -> Named:
         return choices[name]
     from difflib import get_close_matches  # noqa: PLC0415  # 4 ms that only a mistake needs
 
-    near = get_close_matches(name, choices, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(choices)}"
+    by_folded = {choice.casefold(): choice for choice in choices}
+    near = get_close_matches(name.casefold(), by_folded, n=1)
+    hint = f"did you mean {by_folded[near[0]]}?" if near else f"choose one of: {', '.join(choices)}"
     raise PolyplinkError(f"no {kind} {name!r}", hint)
 
 

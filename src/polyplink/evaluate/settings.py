@@ -5,8 +5,8 @@ from itertools import chain
 from typing import Literal
 
 from polyplink.associate.grid_search import find_grid
-from polyplink.core.errors import find_named
-from polyplink.core.parts import CLUSTERERS, USUAL_CLUSTERERS
+from polyplink.core.errors import PolyplinkError, find_named
+from polyplink.core.parts import CLUSTERERS, METRICS, USUAL_CLUSTERERS
 from polyplink.evaluate.choosing import Purpose
 from polyplink.evaluate.evaluation import EvaluationSettings
 from polyplink.evaluate.metric import TASKS, take_metrics
@@ -39,7 +39,8 @@ def evaluation_settings(
         metrics: Further metrics: names of plugins, or FILE.py:NAME.
 
     Raises:
-        PolyplinkError: If a grid, task, clusterer or metric is unknown.
+        PolyplinkError: If a grid, task, clusterer or metric is unknown, or a metric is of a task
+            that is not requested.
     """
     all_tasks = (*TASKS, *PROBES)
     task_names = _with_all(tasks, all_tasks) or TASKS
@@ -57,6 +58,13 @@ def evaluation_settings(
         without_own=without_own,
         metrics=take_metrics(metrics),
     )
+    for name in settings.metrics:
+        task = METRICS.find(name).task
+        PolyplinkError.unless(
+            task in settings.tasks,
+            f"metric {name!r} is of the task {task}, which is not evaluated",
+            f"add --task {task}, or leave the metric out",
+        )
     return settings, [task for task in PROBES if task in task_names]
 
 

@@ -160,9 +160,10 @@ class Index:
             if matches.height:
                 row = matches.row(0, named=True)
                 return row, vectors[row.pop("row")]
+        (first,) = self._collect(self.segments[0][0].head(1))
         raise PolyplinkError(
             f"no tracklet {tracklet_id!r} in {self.folder}, which holds {len(self)}",
-            "give one of them, or a picture or a video",
+            f"give one of them, such as {first['tracklet_id'][0]}, or a picture or a video",
         )
 
     def search(
