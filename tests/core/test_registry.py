@@ -339,9 +339,15 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
     assert {"RECIPROCAL", "V_MEASURE"} <= {*re.findall(r"\w+", result.stdout)}  # requested
     assert len(set(clusters)) == rows["Counting, Mutual", "PPC"]
     only = ("-o", tmp_path / "f", "--only", f"{parts_file}:draw_cosines")
-    figures_run = polyplink("figures", sample_run.run, sample_run.data, *options, *only)
+    draw = ("figures", sample_run.run, sample_run.data, *options)
+    figures_run = polyplink(*draw, *only)
     assert figures_run.exit_code == 0, figures_run.stderr
     assert {path.name for path in (tmp_path / "f").glob("*.svg")} == {"draw_cosines.svg"}
+    parts_file.write_text("def nothing(data): pass\ndef wrong(): pass\n")
+    returns = polyplink(*draw, "-o", tmp_path / "f", "--only", f"{parts_file}:nothing")
+    assert_refused(returns, "figure 'nothing' returns NoneType; return a matplotlib.figure.Figure")
+    fault = polyplink(*draw, "-o", tmp_path / "f", "--only", f"{parts_file}:wrong")
+    assert "this is a fault of figure 'wrong': correct it" in fault.stderr
 
 
 @pytest.mark.parametrize(

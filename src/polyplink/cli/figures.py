@@ -71,6 +71,8 @@ def draw_figures(
     files = (weights, *others_files.values())
     for file in files:
         check_inputs(file, data, [part], device)
+    from matplotlib.figure import Figure
+
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import samples_of
@@ -98,7 +100,14 @@ def draw_figures(
     for done, (name, call) in enumerate(figures.items(), start=1):
         try:
             with record.stage(name):
-                pictures += write_figure(out, name, call(figure_data))
+                with FIGURES.running(name):
+                    figure = call(figure_data)
+                PolyplinkError.unless(
+                    isinstance(figure, Figure),
+                    f"figure {name!r} returns {type(figure).__name__}",
+                    "return a matplotlib.figure.Figure",
+                )
+                pictures += write_figure(out, name, figure)
         except PolyplinkError as error:  # one polyp, for example, has no nearest other one
             if only or (not pictures and done == len(figures)):
                 raise
