@@ -351,8 +351,8 @@ def fit_links(
     """Fit a model of links; all entries have equal weight, whatever their number of pairs.
 
     Args:
-        pairs: Pairs of each procedure, see `link_terms`: of its tracklets; then the same ones again
-            in runs and further variants, which are fitted on, too, and not counted.
+        pairs: One list for each procedure, see `link_terms`: first the pairs of its tracklets, then
+            the same ones again in runs and variants, which are fitted on but not counted.
         usual: The usual cosines that these pairs were made with.
 
     Returns:
