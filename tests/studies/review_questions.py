@@ -14,6 +14,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import polars as pl
 
 from polyplink.associate import identities as identities_module
 from polyplink.associate.clusterers import LearnedLinks
@@ -28,17 +29,16 @@ NEGLIGIBLE = (0.0, 0.01, 0.02, 0.05)  # probabilities of an error
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 1.0)
 
 
-def views_of_polyps(desk: Desk, truth: Path, index: int) -> tuple[Views, np.ndarray, list[str]]:
+def views_of_polyps(
+    desk: Desk, annotated: pl.DataFrame, index: int
+) -> tuple[Views, np.ndarray, list[str]]:
     """The counted views of a procedure that show a polyp, their positions, and their polyps."""
-    name, solved = desk.names[index], desk.solve(index)
-    true_boxes = {}
-    for frame, polyp, *box in (
-        read_data(truth)
-        .detections.filter(procedure_id=name)
-        .select("frame", "polyp_id", *BOX)
-        .iter_rows()
-    ):
-        true_boxes[frame] = (polyp, np.array(box, float))
+    solved = desk.solve(index)
+    of_procedure = annotated.filter(procedure_id=desk.names[index])
+    true_boxes = {
+        frame: (polyp, np.array(box, float))
+        for frame, polyp, *box in of_procedure.select("frame", "polyp_id", *BOX).iter_rows()
+    }
     table = solved.table[solved.counted]
     rows, view = box_rows(table)
     boxes = desk.prepared.detections[rows].select("frame", *BOX).to_numpy().astype(float)
@@ -75,8 +75,9 @@ def main() -> None:
     arguments = parser.parse_args()
     desk = Desk(arguments.count)
     assert isinstance(desk.point.setting, LearnedLinks)
+    annotated = read_data(arguments.truth).detections
     all_procedures = [
-        views_of_polyps(desk, arguments.truth, index)
+        views_of_polyps(desk, annotated, index)
         for index in range(len(desk.names))
         if desk.solve(index).views is not None
     ]
