@@ -35,7 +35,7 @@ from polyplink.recipes.ntssl import ntssl_demo
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.cli.calls import assert_refused, polyplink
-from tests.conftest import SampleRun
+from tests.conftest import TINY, SampleRun
 from tests.detect.test_onnx import write_model
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
@@ -223,8 +223,61 @@ def test_a_plugin_importer_and_tracker_are_selected_on_the_command_line(
     fault = polyplink("import", "lines", source, tmp_path / "other")
     assert fault.exit_code == 3
     assert re.search(
-        r"this is a fault of my-parts \(my_parts\.py, line \d+\): report it", fault.stderr
+        r"this is a fault of format 'lines' of my-parts \(my_parts\.py, line \d+\): report it",
+        fault.stderr,
     )
+
+
+RETURNS_NOTHING = """
+from dataclasses import dataclass
+from typing import Literal
+
+@dataclass(frozen=True)
+class Bags:
+    kind: Literal["tracklet"] = "tracklet"
+
+    def draw(self, data, progress, size, rng): pass
+    draw_validation = draw
+
+class Tracker:
+    def __init__(self, fps, settings): pass
+    def update(self, frames, boxes, scores, scenes): return frames * 0.5
+
+def read(source, *, images, strict, workers, progress): pass
+def simulate(preset, data, seed, folder): return [preset]
+def nothing(): pass
+"""
+
+
+def test_a_part_of_a_package_that_returns_something_else_is_refused(
+    installed_parts: Path, sample_run: SampleRun, tmp_path: Path
+) -> None:
+    (installed_parts / "my_parts.py").write_text(RETURNS_NOTHING)
+    (installed_parts / "my_parts-1.0.dist-info" / "entry_points.txt").write_text(
+        "[polyplink.bags]\ntracklet = my_parts:Bags\n"
+        "[polyplink.trackers]\nnearest = my_parts:Tracker\n"
+        "[polyplink.formats]\nlines = my_parts:read\n"
+        "[polyplink.simulated_detectors]\nmine = my_parts:simulate\n"
+        "[polyplink.verbs]\nnothing = my_parts:nothing\n"
+    )
+    data, sets = sample_run.data, [word for field in TINY for word in ("--set", field)]
+    sets += ["--set", "bags.kind=tracklet", "--device", "cpu"]
+    assert_refused(
+        polyplink("train", "ntssl-demo", data, "--out", tmp_path / "out", *sets),
+        "bags 'tracklet' returns NoneType; return a polyplink.learn.bags.EpochBags",
+    )
+    assert_refused(
+        polyplink("detect", data, tmp_path / "boxes", "--detector", "mine:all"),
+        "simulated detector 'mine' returns list; return a polars",
+    )
+    assert_refused(
+        polyplink("import", "lines", installed_parts, tmp_path / "lines"),
+        "format 'lines' returns NoneType; return a polyplink.data.tables.Imported",
+    )
+    assert_refused(polyplink("nothing"), "the verb `polyplink nothing` returns NoneType")
+    boxes = read_data(data).detections.with_columns(polyp_id=pl.lit(None, pl.String))
+    with pytest.raises(PolyplinkError, match=r"tracker 'nearest' returns float64 of shape \(\d+,"):
+        build_tracklets(boxes, PrepareSettings(tracks=TrackSettings(tracker="nearest")))
 
 
 def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(

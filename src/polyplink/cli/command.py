@@ -244,6 +244,11 @@ def _run(
             _check_paths(values.values())
             with announced_interrupt(), terminal_bars() as progress:
                 result = verb(**values, **({"progress": progress} if shows_progress else {}))
+            PolyplinkError.unless(
+                hasattr(result, "print_text"),
+                f"the verb `{typer_context.command_path}` returns {type(result).__name__}",
+                "return a polyplink.core.results.Result",
+            )
             for warning in result.warnings:
                 typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
             (result.print_json if as_json else result.print_text)()

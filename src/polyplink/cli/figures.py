@@ -102,12 +102,7 @@ def draw_figures(
             with record.stage(name):
                 with FIGURES.running(name):
                     figure = call(figure_data)
-                PolyplinkError.unless(
-                    isinstance(figure, Figure),
-                    f"figure {name!r} returns {type(figure).__name__}",
-                    "return a matplotlib.figure.Figure",
-                )
-                pictures += write_figure(out, name, figure)
+                pictures += write_figure(out, name, FIGURES.check_returned(name, figure, Figure))
         except PolyplinkError as error:  # one polyp, for example, has no nearest other one
             if only or (not pictures and done == len(figures)):
                 raise

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Part = TypeVar("Part")
+Returned = TypeVar("Returned")
 _DIGEST = "_polyplink_digest"  # attribute of a module: the content of its file when imported
 
 
@@ -258,6 +259,24 @@ class Registry(Mapping[str, Part], Generic[Part]):
             if name not in self:
                 vars(error)[PART] = f"{self.kind} {name!r}"
             raise
+
+    def check_returned(self, name: str, value: Any, returned: type[Returned]) -> Returned:
+        """Check the class of what a part returned.
+
+        Args:
+            name: The part.
+            value: What it returned.
+            returned: The class of what parts of this kind return.
+
+        Raises:
+            PolyplinkError: If the value is not an instance of the class.
+        """
+        if isinstance(value, returned):
+            return value
+        needed = f"{returned.__module__}.{returned.__qualname__}"
+        raise PolyplinkError(
+            f"{self.kind} {name!r} returns {type(value).__name__}", f"return a {needed}"
+        )
 
     def of_kind(self, default: str | None = None) -> Any:
         """The pydantic annotation of a field that holds a part, with its class named by `kind`.

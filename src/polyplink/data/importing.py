@@ -85,8 +85,13 @@ def import_folder(
     # Read the data set.
     lifted = nullcontext() if limits else limits_lifted()
     try:
-        with record.stage("read"), without_garbage_collection(), lifted:
-            imported = importer(
+        with (
+            record.stage("read"),
+            without_garbage_collection(),
+            lifted,
+            FORMATS.running(data_format),
+        ):
+            returned = importer(
                 source,
                 images=images,
                 strict=strict,
@@ -100,6 +105,7 @@ def import_folder(
             "check the path and its permissions",
         ) from None
 
+    imported = FORMATS.check_returned(data_format, returned, Imported)
     data = replace(imported.data, adenoma=maps)
     if fps is not None:
         procedures = data.procedures.with_columns(fps=pl.lit(fps, pl.Float32))

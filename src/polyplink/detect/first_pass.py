@@ -37,7 +37,7 @@ from polyplink.tracklets.crops import cut, enlarge, read_array
 from polyplink.tracklets.detection_crops import PLACES, read_kept, write_kept
 from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_scenes
 from polyplink.tracklets.settings import PrepareSettings
-from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
+from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input, update_tracks
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -298,7 +298,7 @@ class Follower:
         numbers = np.full(len(rounded), frame)
         self._found.append(np.concatenate([numbers[:, None], rounded], 1))
         at, scores = np.ascontiguousarray(rounded[:, :4]), rounded[:, 4]
-        tracks = self.tracker.update(numbers, at, scores, new)
+        tracks = update_tracks(self.tracker, settings.tracks, (numbers, at, scores), new)
         areas = enlarge(at.astype(np.float32), settings.crop_factor, *self._size)
         crops: dict[int, Pixels] = {}
         for row, track in enumerate(tracks.tolist()):
@@ -341,7 +341,9 @@ class Follower:
             PolyplinkError: If a file of the piece is broken.
         """
         read = read_piece(piece)
-        for track in self.tracker.update(*tracker_input(read.boxes), read.scenes).tolist():
+        tracks = self._settings.tracks
+        boxes = tracker_input(read.boxes)
+        for track in update_tracks(self.tracker, tracks, boxes, read.scenes).tolist():
             self._length[track] = self._length.get(track, 0) + 1
         self._finder = SceneFinder(read.finder)
         self._scene = int(read.scenes[-1, 1]) if len(read.scenes) else self._scene

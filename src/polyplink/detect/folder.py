@@ -144,7 +144,9 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
         f"{folder} has no annotated polyps to simulate a detector on",
         "give a data folder with polyps",
     )
-    boxes: pl.DataFrame = SIMULATED_DETECTORS.find(plugin)(preset, annotated, seed, folder)
+    with SIMULATED_DETECTORS.running(plugin):
+        returned = SIMULATED_DETECTORS.find(plugin)(preset, annotated, seed, folder)
+    boxes = SIMULATED_DETECTORS.check_returned(plugin, returned, pl.DataFrame)
     root = str(folder.resolve())
     sources = annotated.procedures.with_columns(
         source=annotated.procedures["source"].replace({".": root, "": root})

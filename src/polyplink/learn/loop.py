@@ -14,6 +14,7 @@ import torch
 
 from polyplink.core.artefacts import to_plain, whole_file
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import BAGS
 from polyplink.core.text import brief, many
 from polyplink.data.tables import DataSet
 from polyplink.encoders.encoder import Encoder
@@ -67,9 +68,11 @@ def validation_bags(config: TrainConfig, data: FragmentSet) -> dict[str, EpochBa
     rng = rng_of(config.seed, _LABELS)
     labelled = view_bags(data.polyps, data.known, validation.views, size, rng)
     rng = rng_of(config.seed, _TIME)
+    with BAGS.running(config.bags.kind):
+        drawn = config.bags.draw_validation(data, validation.tau, size, rng)
     return {
         "labels": EpochBags(data.rows, labelled),
-        "bags": config.bags.draw_validation(data, validation.tau, size, rng),
+        "bags": BAGS.check_returned(config.bags.kind, drawn, EpochBags),
     }
 
 
@@ -196,7 +199,9 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
 
     # Bags, and seeds of dropout and augmentations, depend on the epoch alone.
     rng = rng_of(config.seed, _BAGS, epoch)
-    drawn = config.bags.draw(data, epoch / epochs, size, rng)
+    with BAGS.running(config.bags.kind):
+        returned = config.bags.draw(data, epoch / epochs, size, rng)
+    drawn = BAGS.check_returned(config.bags.kind, returned, EpochBags)
     rank = model.fabric.global_rank  # dropout and augmentations differ between processes
     torch.manual_seed(int(rng_of(config.seed, _DROPOUT, epoch, rank).integers(2**31)))
     generator = torch.Generator().manual_seed(

@@ -15,7 +15,7 @@ import polars as pl
 
 from polyplink.core.compiled import njit
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
-from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input
+from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input, update_tracks
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.floating]
@@ -243,8 +243,11 @@ def _linked(
     for start, stop in pairwise(edges):
         name = boxes["procedure_id"][int(start)]
         part = slice(start, stop)
-        tracks_of_part = make_tracker(fps.get(name, USUAL_FPS), settings).update(
-            frames[part], places[part], scores[part], scenes.get(name, ONE_SCENE)
+        tracks_of_part = update_tracks(
+            make_tracker(fps.get(name, USUAL_FPS), settings),
+            settings,
+            (frames[part], places[part], scores[part]),
+            scenes.get(name, ONE_SCENE),
         )
         track[part] = np.where(tracks_of_part < 0, track[part], start + tracks_of_part)
     return track

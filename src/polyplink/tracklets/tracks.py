@@ -18,7 +18,9 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.compiled import njit
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import TRACKERS
+from polyplink.core.text import many
 from polyplink.tracklets.settings import TrackSettings
 
 Ints = npt.NDArray[np.int64]
@@ -99,7 +101,38 @@ def make_tracker(fps: float, settings: TrackSettings) -> Tracker:
         PolyplinkError: If no tracker has the name.
     """
     tracker: type[Tracker] = TRACKERS.find(settings.tracker)
-    return tracker(fps, settings)
+    with TRACKERS.running(settings.tracker):
+        return tracker(fps, settings)
+
+
+def update_tracks(
+    tracker: Tracker, settings: TrackSettings, boxes: tuple[Ints, Floats, Floats], scenes: Ints
+) -> Ints:
+    """Link further boxes with a tracker; see `Tracker.update`.
+
+    Args:
+        tracker: The tracker.
+        settings: The settings that it was made with.
+        boxes: Frames (d,), boxes (d, 4) and scores (d,), as from `tracker_input`.
+        scenes: (s, 2) scenes that begin in these frames.
+
+    Returns:
+        (d,) track of each box, -1 for boxes left out.
+
+    Raises:
+        PolyplinkError: If the tracker of a plugin does not return one whole number a box.
+    """
+    name = settings.tracker
+    with TRACKERS.running(name):
+        returned = tracker.update(*boxes, scenes)
+    tracks = TRACKERS.check_returned(name, returned, np.ndarray)
+    n = len(boxes[0])
+    PolyplinkError.unless(
+        tracks.shape == (n,) and np.issubdtype(tracks.dtype, np.integer),
+        f"tracker {name!r} returns {tracks.dtype} of shape {tracks.shape} for {many(n, 'box')}",
+        "return the number of the track of each box, -1 for a box that is left out",
+    )
+    return tracks
 
 
 def tracker_input(boxes: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
