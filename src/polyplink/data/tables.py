@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
@@ -120,33 +121,36 @@ class _CellRule(NamedTuple):
     hint: str
 
 
-def _cell_rules(name: str, column: Column, dtype: pl.DataType) -> Iterator[_CellRule]:
+@cache
+def _cell_rules(name: str, column: Column, dtype: pl.DataType) -> Sequence[_CellRule]:
     """The rules for the values of a column that a table holds as `dtype`."""
+    rules = list[_CellRule]()
     raw, value = pl.col(name), pl.col(name).cast(column.dtype, strict=False)
     write = f"write {column.meaning}"
     if dtype != column.dtype:
         lost = value.is_null() & raw.is_not_null()
         if dtype.is_float() and column.dtype.is_integer():
             lost = lost | (value.cast(pl.Float64) != raw.cast(pl.Float64)).fill_null(False)
-        yield _CellRule(name, lost, "{value!r} is not a valid value", write)
+        rules.append(_CellRule(name, lost, "{value!r} is not a valid value", write))
     if column.above is not None:
-        yield _CellRule(name, value <= column.above, "{value} is too small", write)
+        rules.append(_CellRule(name, value <= column.above, "{value} is too small", write))
     if not column.nullable:
         hint = f"fill it ({column.meaning}) or leave the row out"
-        yield _CellRule(name, value.is_null(), "no value", hint)
+        rules.append(_CellRule(name, value.is_null(), "no value", hint))
     if column.dtype == _REAL:
         hint = "leave the row out, or write null if null is allowed"
-        yield _CellRule(name, ~value.is_finite(), "{value} is not finite", hint)
+        rules.append(_CellRule(name, ~value.is_finite(), "{value} is not finite", hint))
     if name == "date":
         wrong = value.is_not_null() & ~is_date(value)
-        yield _CellRule(name, wrong, "{value!r} is not a date", write)
+        rules.append(_CellRule(name, wrong, "{value!r} is not a date", write))
     if name in LONGEST:
         hint = f"write 1 to {LONGEST[name]} characters without control characters"
         names = value.unique(maintain_order=True)  # far fewer than rows
         fits = names.str.len_chars().is_between(1, LONGEST[name])
         bad_names = names.filter(~fits | names.str.contains(rf"[{CONTROL}\t\n]"))
         bad = value.is_in(bad_names.implode())
-        yield _CellRule(name, bad, "{value!r} is not a valid name", hint)
+        rules.append(_CellRule(name, bad, "{value!r} is not a valid name", hint))
+    return rules
 
 
 def _refuse_first(table: str, bad: pl.Series, values: pl.Series, problem: str, hint: str) -> None:
@@ -179,17 +183,18 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
     frame = frame.with_columns(
         pl.col(pl.Categorical, pl.Enum).cast(pl.String), pl.col(pl.Decimal).cast(pl.Float64)
     )
+    dtypes = frame.schema
     cast: list[pl.Expr] = []
     rules: list[_CellRule] = []
     for name, column in schema.items():
         # A column that is missing, or of a type that cannot be cast.
-        if name not in frame.columns:
+        if name not in dtypes:
             if not column.nullable:
                 hint = f"add it: {column.meaning}"
                 raise PolyplinkError(f"table {table}: column {name} is missing", hint)
             cast.append(pl.lit(None, dtype=column.dtype).alias(name))
             continue
-        dtype = frame.schema[name]
+        dtype = dtypes[name]
         are_numbers = dtype.is_numeric() and column.dtype.is_numeric()
         if not are_numbers and dtype not in (pl.Null, pl.String):
             problem = f"table {table}: column {name} holds {dtype}"
@@ -198,6 +203,8 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
         rules += _cell_rules(name, column, dtype)
 
     # One query for the first bad row of each rule.
+    if frame.is_empty():  # there is none
+        return frame.select(cast)
     firsts = [rule.broken.arg_true().first().alias(str(k)) for k, rule in enumerate(rules)]
     for row, (name, _, problem, hint) in zip(frame.select(firsts).row(0), rules, strict=True):
         if row is not None:

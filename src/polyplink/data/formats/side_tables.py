@@ -43,10 +43,11 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
     track = Column(pl.String(), True, "number of the polyp in its procedure's tracks")
     schemas = {"procedures.csv": PROCEDURES, "polyps.csv": {**POLYPS, "track": track}}
     for name, columns in schemas.items():
+        if not (folder / name).is_file():
+            tables.append(pl.DataFrame(schema={key: c.dtype for key, c in columns.items()}))
+            continue
+        table = read_text_table(folder / name)
         schema = {key: replace(c, nullable=key not in KEYS) for key, c in columns.items()}
-        table = pl.DataFrame(schema={key: column.dtype for key, column in schema.items()})
-        if (folder / name).is_file():
-            table = read_text_table(folder / name)
         for key in [column for column in table.columns if column not in schema]:
             faults.warn(Message("import.unknown_column", {"table": name}), key)
         tables.append(check(table, schema, name))

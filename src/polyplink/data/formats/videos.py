@@ -1,7 +1,8 @@
 """Videos of boxes: find the video of each procedure, and read size, frame rate and length."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -67,6 +68,7 @@ def find_videos(
         "check the path of the video",
     )
     rows = []
+    listing = cache(videos_in)  # each folder is listed once, however many procedures search it
     for row in procedures.iter_rows(named=True):
         # The folders to search, and the names that the video may have.
         procedure, further = row["procedure_id"], row.get("video_folder")
@@ -86,7 +88,8 @@ def find_videos(
             matches = [stated_video]
         else:
             alone = single is not None
-            matches = _choose(procedure, names, (_videos_in(near), _videos_in(above)), alone)
+            places = _videos_below(near, listing), _videos_below(above, listing)
+            matches = _choose(procedure, names, places, alone)
         if matches:
             path = matches[0]
             is_guess = video_source is None and not {path.name, path.stem} & {*names}
@@ -156,9 +159,9 @@ def _choose(
     return matches
 
 
-def _videos_in(folders: Sequence[Path]) -> list[Path]:
+def _videos_below(folders: Sequence[Path], listing: Callable[[Path], list[Path]]) -> list[Path]:
     """The videos of some folders and of their subfolders `videos`, each once."""
     videos: list[Path] = []
     for folder in folders:
-        videos += [*videos_in(folder), *videos_in(folder / _SUBFOLDER)]
+        videos += [*listing(folder), *listing(folder / _SUBFOLDER)]
     return list(dict.fromkeys(path.resolve() for path in videos))
