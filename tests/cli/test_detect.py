@@ -24,6 +24,7 @@ from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, read_record
 from polyplink.learn.detector.yolox import YoloxNano
 from polyplink.models.shipped import DETECTOR, shipped_model
+from polyplink.tracklets.settings import TrackSettings
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
@@ -356,8 +357,10 @@ def test_a_detector_is_trained_evaluated_and_used(
             (masks / folder_name).mkdir(parents=True, exist_ok=True)
             Image.fromarray(image).save(masks / folder_name / f"s{k}.png")
     assert polyplink("import", "masks", masks, tmp_path / "stills").exit_code == 0
+    out.with_suffix(".json").write_text(json.dumps(record | {"high": None}))
     measured = polyplink("evaluate-detector", out, tmp_path / "stills", "--json")
     figures = json.loads(measured.stdout)
+    assert figures["score"] == TrackSettings().high  # from which a track begins
     assert (figures["frames"], figures["empty"], figures["polyps"]) == (3, 2, 1)
     assert "the detector was trained on 1 of 2 images without a polyp" in measured.stderr
     simulated = record | {"datasets": ["simulated tiny 0"]}

@@ -58,7 +58,6 @@ def evaluate_detector(
     from polyplink.evaluate.detections import LEAST_SCORE, measure_in_frames
     from polyplink.learn.detector.frames import detect_in_frames, read_frames
     from polyplink.report.printed_tables import detector_lines
-    from polyplink.tracklets.settings import TrackSettings
 
     # Frames that the detector was trained on.
     data_set = read_data(data)
@@ -73,10 +72,8 @@ def evaluate_detector(
         )
 
     # All its boxes of any use, in all frames, and the figures at the score that begins a track.
-    begins = TrackSettings().high
     in_frame = find
     if isinstance(find, OnnxDetector):
-        begins = record.high or record.threshold
         find.record = replace(record, threshold=LEAST_SCORE)
     else:
         in_frame = lambda image: clipped(find(image), image.shape[1::-1])  # noqa: E731
@@ -89,5 +86,7 @@ def evaluate_detector(
         workers=workers,
         progress=partial(progress, "procedures"),
     )
-    figures = measure_in_frames(detect_in_frames(in_frame, images), images, score=score or begins)
+    predicted = detect_in_frames(in_frame, images)
+    least = record.begins_track if score is None else score
+    figures = measure_in_frames(predicted, images, score=least)
     return Result(figures, printed=detector_lines(figures), warnings=warnings)

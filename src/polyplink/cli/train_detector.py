@@ -262,7 +262,6 @@ def _measured(
     from polyplink.detect.onnx import OnnxDetector, record_path
     from polyplink.evaluate.detections import measure_in_frames, track_scores
     from polyplink.learn.detector.frames import detect_in_frames, true_boxes
-    from polyplink.tracklets.settings import TrackSettings
 
     predicted, truth = detect_in_frames(OnnxDetector(path), frames), true_boxes(frames)
     in_empty = [boxes for boxes, polyps in zip(predicted, truth, strict=True) if not len(polyps)]
@@ -275,7 +274,7 @@ def _measured(
             "no frame without a polyp is held out, so the record does not say from which score a "
             f"track begins: write `high` and `low` into {record_path(path)}"
         )
-    figures = measure_in_frames(predicted, frames, score=record.high or TrackSettings().high)
+    figures = measure_in_frames(predicted, frames, score=record.begins_track)
     return record, figures, predicted
 
 

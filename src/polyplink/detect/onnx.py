@@ -39,6 +39,7 @@ from polyplink.models.shipped import (
     shipped_model,
     shipped_names,
 )
+from polyplink.tracklets.settings import TrackSettings
 
 Floats = npt.NDArray[np.float64]
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -91,6 +92,11 @@ class DetectorRecord:
     low: float | None = None
     min_seconds: float | None = None
     nested: float | None = field(default=None, metadata=ADDED_LATER)
+
+    @property
+    def begins_track(self) -> float:
+        """Lowest score of a box that begins a track, that of tracks if the record has none."""
+        return TrackSettings().high if self.high is None else self.high
 
 
 def images_not_learned(files: Sequence[Path], record: DetectorRecord) -> list[Path]:
