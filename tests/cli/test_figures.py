@@ -50,7 +50,8 @@ def test_a_figure_without_data_is_left_out_unless_requested(
     for only in ((), ("--only", "pca")):
         assert_refused(polyplink(*command, *only), "no polyp has another one; give two")
     register(similarity=failing, pca="polyplink.report.figures:draw_pca")
-    result = polyplink(*command)
+    result = polyplink(*command, "--part", "train")
     assert result.exit_code == 0, result.stderr
     assert "similarity is left out: no polyp has another one; give two" in result.stderr
+    assert "run was trained or validated on 4 of these procedures: its" in result.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"pca.svg", "pca.png", "run.json"}

@@ -50,7 +50,8 @@ def draw_figures(
 ) -> Result[list[Path]]:
     """Plot ranks and purity, similarities, FR against FPR, clusterers, recall at k, ROC, t-SNE.
 
-    A figure for which the data lack labels is left out with a warning, unless `only` names it.
+    A figure for which the data lack labels is left out with a warning, unless `only` names it. On
+    procedures that an encoder was trained on, a warning says that its figures are too good.
 
     Args:
         out: The output folder, which gets SVG and PNG files.
@@ -74,7 +75,9 @@ def draw_figures(
     from matplotlib.figure import Figure
 
     from polyplink.encoders.encode import encode
+    from polyplink.encoders.leakage import seen_procedures
     from polyplink.encoders.load import load_named
+    from polyplink.encoders.weights import read_record, weights_path
     from polyplink.evaluate.truth import samples_of
     from polyplink.report.figures import FigureData
     from polyplink.report.plots import write_figure
@@ -91,12 +94,20 @@ def draw_figures(
         encoders = [load_named(path, device, name) for name, path in others_files.items()]
         encoded = encoded.add(encoders, workers, progress)
     prepared = encoded.prepared
+    warnings: list[str] = []
+    for file in files:
+        record_seen = read_record(weights_path(file)).seen
+        seen = seen_procedures(record_seen, prepared.data, samples.procedures)
+        if seen:
+            warnings.append(
+                f"{file} was trained or validated on {len(seen)} of these procedures: its "
+                "figures are too good, name another --part"
+            )
     record.inputs |= {"data": prepared.data.key, "crops": prepared.key}
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {part}: {many(len(samples.procedures), 'procedure')}"
     figure_data = FigureData(encoded, subtitle, grid, workers, progress, files, clusterers)
     pictures = Pictures()
-    omitted: list[str] = []
     for done, (name, call) in enumerate(figures.items(), start=1):
         try:
             with record.stage(name):
@@ -106,7 +117,7 @@ def draw_figures(
         except PolyplinkError as error:  # one polyp, for example, has no nearest other one
             if only or (not pictures and done == len(figures)):
                 raise
-            omitted.append(f"{name} is left out: {error}")
+            warnings.append(f"{name} is left out: {error}")
         progress("figures", done, len(figures))
     record.write(out)
-    return Result(pictures, printed=[str(path) for path in pictures], warnings=omitted)
+    return Result(pictures, printed=[str(path) for path in pictures], warnings=warnings)
