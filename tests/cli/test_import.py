@@ -40,6 +40,7 @@ def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) 
         "real-colon",
         tmp_path / "raw",
         str(tmp_path / "out"),
+        workers=1,
         progress=lambda *step: steps.append(step),
     )
     assert read_data(tmp_path / "out").key == imported.value.key
@@ -79,22 +80,6 @@ def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
             import_data(name, loop, tmp_path / "out")
 
 
-def test_a_source_may_be_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in write_every_format(tmp_path):
-        options = _required_options(name, tmp_path / name)
-        import_data(name, tmp_path / name, tmp_path / "absolute", **options)
-        monkeypatch.chdir(tmp_path / name)
-        import_data(name, ".", tmp_path / "relative", **options)
-        for table in TABLES:
-            absolute, relative = (
-                pl.read_parquet(tmp_path / folder / f"{table}.parquet")
-                for folder in ("absolute", "relative")
-            )
-            assert relative.equals(absolute)
-
-
 def test_warnings_of_an_import_are_written(tmp_path: Path) -> None:
     (tmp_path / "boxes.csv").write_text(
         "procedure_id,frame,x,y,w,h\na,0,1,1,5,5\na,1,1,1,0,5\n", encoding="utf-8"
@@ -129,15 +114,6 @@ def without_root() -> Iterator[None]:
             os.seteuid(0)
 
 
-@pytest.fixture
-def readable_folder() -> Iterator[Path]:
-    """A folder that other users can read, unlike those of pytest."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
 def _required_options(name: str, folder: Path) -> dict[str, Any]:
     """Required options of an importer for the files of `write_every_format`."""
     options_of_format: dict[str, dict[str, Any]] = {
@@ -147,19 +123,45 @@ def _required_options(name: str, folder: Path) -> dict[str, Any]:
     return {"workers": 1} | options_of_format.get(name, {})
 
 
-def test_unreadable_files_and_folders_are_refused(readable_folder: Path) -> None:
-    readers = write_every_format(readable_folder)
-    for name in readers:
-        folder = readable_folder / name
-        options = _required_options(name, folder)
-        # The first import loads all modules, which the other user cannot read.
-        import_data(name, folder, readable_folder / f"{name} tables", **options)
-        texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
+@pytest.fixture(scope="module")
+def every_format() -> Iterator[Path]:
+    """A small set in every format and its tables, which other users can read, unlike pytest's.
+
+    The imports also load all modules, which another user cannot read.
+    """
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    for name in write_every_format(folder):
+        options = _required_options(name, folder / name)
+        import_data(name, folder / name, folder / "tables" / name, **options)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_source_may_be_the_working_folder(
+    every_format: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for tables in (every_format / "tables").iterdir():
+        source = every_format / tables.name
+        monkeypatch.chdir(source)
+        import_data(tables.name, ".", tmp_path / "out", **_required_options(tables.name, source))
+        for table in TABLES:
+            absolute, relative = (
+                pl.read_parquet(folder / f"{table}.parquet")
+                for folder in (tables, tmp_path / "out")
+            )
+            assert relative.equals(absolute)
+
+
+def test_unreadable_files_and_folders_are_refused(every_format: Path) -> None:
+    texts = {".xml", ".txt", ".json", ".csv", ".xlsx"}
+    for name in (tables.name for tables in (every_format / "tables").iterdir()):
+        folder = every_format / name
         files = sorted(p for p in folder.rglob("*") if p.suffix in texts)
         for unreadable in (files[0], folder):
             unreadable.chmod(0)
             with without_root(), pytest.raises(PolyplinkError, match="Permission denied") as caught:
-                import_data(name, folder, readable_folder / "out", **options)
+                import_data(name, folder, every_format / "out", **_required_options(name, folder))
             unreadable.chmod(0o755)
             assert str(unreadable) in str(caught.value)
             assert "\n" not in str(caught.value)
@@ -239,6 +241,7 @@ def test_both_sides_of_a_probe_are_cut_from_the_images_of_each_set(merged: Path)
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_doctor_and_protocols_work_on_a_merged_set(merged: Path) -> None:
     result = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *FAST_OPTIONS)
     assert json.loads(result.stdout)["procedures"] == 27 + 160 + 100 + 39
@@ -322,40 +325,26 @@ def test_the_adenoma_map_is_stored_with_the_tables(
         merge_data(out, [a, b])
 
 
-def test_scenes_are_merged(tmp_path: Path) -> None:
-    scenes_of = {"a": np.array([[0, 0], [40, 1]]), "b": np.array([[0, 0], [7, 1]])}
-    for name, scenes in scenes_of.items():
-        folder = write_procedures(tmp_path / name, procedures=1, images=False)
-        data = read_data(folder)
-        ids = {"001-001": name}
-        boxes, procedures, polyps = (
-            table.with_columns(pl.col("procedure_id").replace(ids)).with_columns(
-                pl.col(column).str.replace("001-001", name)
-                for column in ("polyp_id", "patient")
-                if column in table.columns
-            )
-            for table in (data.detections, data.procedures, data.polyps)
-        )
-        write_data(folder, DataSet.of(boxes, procedures, polyps))
-        write_scenes(folder, {name: scenes})
-    result = polyplink("merge", tmp_path / "all", *(tmp_path / name / "data" for name in scenes_of))
+def test_scenes_are_merged(set_folders: tuple[Path, Path, Path]) -> None:
+    a, b, out = set_folders
+    scenes_of = {"001-001": np.array([[0, 0], [40, 1]]), "a": np.array([[0, 0], [7, 1]])}
+    for folder, name in ((a, "001-001"), (b, "a")):
+        write_scenes(folder, {name: scenes_of[name]})
+    result = polyplink("merge", out, a, b)
     assert result.exit_code == 0, result.stderr
-    merged_scenes = read_scenes(tmp_path / "all")
-    assert {name: rows.tolist() for name, rows in merged_scenes.items()} == {
+    assert {name: rows.tolist() for name, rows in read_scenes(out).items()} == {
         name: rows.tolist() for name, rows in scenes_of.items()
     }
 
 
 def test_paths_are_not_patterns(tmp_path: Path) -> None:
-    for name, x in (("set1", 1), ("set[1]", 2), ("set*", 3), ("set?", 4)):
+    for name, x in (("set1", 1), ("set[1]", 2), ("set*", 3)):
         (tmp_path / name).mkdir()
         text = f"procedure_id,frame,x,y,w,h\na,0,{x},1,5,5\n"
         (tmp_path / name / "boxes.csv").write_text(text)
-    for name, x in (("set[1]", 2), ("set*", 3), ("set?", 4), ("set1", 1)):
+    for name, x in (("set[1]", 2), ("set*", 3)):
         out = tmp_path / f"out{x}"
-        command = ("import", "csv", tmp_path / name / "boxes.csv", out, "--size", "64x48")
-        result = polyplink(*command)
-        assert result.exit_code == 0, result.output
+        import_data("csv", tmp_path / name / "boxes.csv", out, size="64x48")
         assert read_data(out).detections["x"].to_list() == [x]
     two_columns = tmp_path / "both.csv"
     two_columns.write_text("procedure_id,video_id,frame,x,y,w,h\na,a,0,1,1,5,5\n")
