@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from polyplink import merge_data
 from polyplink.data.empty import empty_files, read_empty
 from polyplink.data.origin import read_warnings
 from polyplink.data.tables import DataSet, read_data
@@ -59,9 +60,10 @@ def import_data(name: str, source: Path, out: Path, *options: object) -> DataSet
 @pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
 def test_a_recording_near_the_boxes_is_read(name: str, tmp_path: Path) -> None:
     video = write_video(tmp_path / "case7.mp4", FRAMES)
-    locations = ["boxes/case7.mp4", "case7.mp4", "elsewhere/any.mp4"]
+    locations = ["case7.mp4"]
     if name == "csv":  # all formats look for videos in the same way
-        locations[2:2] = ["boxes/videos/case7.mp4", "boxes/any.mkv"]
+        locations = ["boxes/case7.mp4", "case7.mp4", "boxes/videos/case7.mp4", "boxes/any.mkv"]
+        locations.append("elsewhere/any.mp4")
     source = write_boxes(name, tmp_path / "boxes")
     for location in locations:
         target = tmp_path / location
@@ -129,21 +131,21 @@ def test_boxes_with_a_separate_recording_are_counted(
     assert_refused(polyplink("hand-off", "run"), "did you mean run/boxes/count?")
 
 
-@pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
-def test_labels_that_count_from_1_have_a_warning(name: str, tmp_path: Path) -> None:
+def test_labels_that_count_from_1_have_a_warning(tmp_path: Path) -> None:
     """The lowest number is 1, or the highest is the number of frames of the video."""
     write_video(tmp_path / "case7.mp4", FRAMES)
-    for first, message in (
-        (1, "frames from 1, the lowest"),
-        (FRAMES - 3, "frames from 1, the high"),
+    lowest, highest = "frames from 1, the lowest", "frames from 1, the high"
+    for name, first, message, correct in (
+        ("csv", FRAMES - 3, highest, "1"),
+        ("csv", 1, lowest, "1"),
+        ("yolo", 1, lowest, "1"),
+        ("cvat", 1, lowest, "1"),
+        ("coco", 1, lowest, "1"),
+        ("mot", 0, "from 0 (--first-frame 0", "0"),
     ):
-        folder = write_boxes(name, tmp_path / f"from {first}", 0 if name == "mot" else first)
+        folder = write_boxes(name, tmp_path / f"{name} from {first}", first)
         command = ("import", name, folder, tmp_path / "out")
-        result = polyplink(*command)
-        assert ("from 0 (--first-frame 0" if name == "mot" else message) in result.stderr, (
-            result.output
-        )
-        correct = "0" if name == "mot" else "1"
+        assert message in polyplink(*command).stderr, name
         assert "labels seem" not in polyplink(*command, "--first-frame", correct).stderr
 
 
@@ -339,17 +341,22 @@ def write_stills(name: str, folder: Path) -> Path:
     return folder
 
 
+WITHOUT_POLYPS = [("case", 1, "images/case_1.png"), ("other", 0, "images/other_0.png")]
+
+
 @pytest.mark.parametrize("name", ["coco", "yolo", "masks"])
-def test_images_annotated_as_free_of_polyps_are_stored_and_used_for_training(
-    name: str, tmp_path: Path
-) -> None:
+def test_images_annotated_as_free_of_polyps_are_stored(name: str, tmp_path: Path) -> None:
     source, out = write_stills(name, tmp_path / "stills"), tmp_path / "out"
     data = import_data(name, source, out)
+    assert read_empty(out, data.part(None)).rows() == WITHOUT_POLYPS
+    files = [source / image for *_, image in WITHOUT_POLYPS]
+    assert empty_files(out, data, data.part(None)) == files
+
+
+def test_images_without_polyps_are_used_for_training_and_merged(tmp_path: Path) -> None:
+    source, out = write_stills("masks", tmp_path / "stills"), tmp_path / "out"
+    data = import_data("masks", source, out)
     procedures = data.part(None)
-    without = [("case", 1, "images/case_1.png"), ("other", 0, "images/other_0.png")]
-    assert read_empty(out, procedures).rows() == without
-    files = [source / image for *_, image in without]
-    assert empty_files(out, data, procedures) == files
     frames = read_frames(out, data, procedures, 64, 4, workers=1)
     assert frames.procedures == ("case", "case", "other")
     assert [int(grey) for grey in frames.pixels[:, 32, 32, 0]] == [30, 90, 150]
@@ -357,15 +364,15 @@ def test_images_annotated_as_free_of_polyps_are_stored_and_used_for_training(
     np.testing.assert_allclose(boxes[0], [10, 12, 30, 28], atol=1e-3)
     assert np.isnan(boxes[1:]).all()
     assert [still.path.name for still in read_stills(out, data, procedures)] == ["case_0.png"]
-    merged = polyplink("merge", tmp_path / "all", out)
-    assert merged.exit_code == 0, merged.output
-    assert empty_files(tmp_path / "all", read_data(tmp_path / "all"), procedures) == files
+    merged = merge_data(tmp_path / "all", [out]).value
+    files = [source / image for *_, image in WITHOUT_POLYPS]
+    assert empty_files(tmp_path / "all", merged, procedures) == files
     # A detector's missing box is no annotation, and a removed image is not listed.
-    import_data(name, source, out, "--detector", "mine")
+    import_data("masks", source, out, "--detector", "mine")
     assert read_empty(out, procedures).is_empty()
     files[0].unlink()
-    import_data(name, source, out)
-    assert read_empty(out, procedures).rows() == without[1:]
+    import_data("masks", source, out)
+    assert read_empty(out, procedures).rows() == WITHOUT_POLYPS[1:]
 
 
 @pytest.mark.parametrize(
