@@ -1,11 +1,8 @@
 """Published weights: adding them, and using them by name."""
 
 import json
-import os
-import shutil
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +23,7 @@ from polyplink.models.shipped import ENCODER
 from polyplink.recipes.paper_cost import cost_of
 from polyplink_lab.reproduce.published_tables import published
 from tests.cli.calls import assert_refused, polyplink
+from tests.conftest import SampleRun
 from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures
 
@@ -34,30 +32,11 @@ CPU = torch.device("cpu")
 cached_cost = cache(cost_of)
 
 
-@pytest.fixture(scope="module")
-def surgenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("surgenet") / "SurgeNetXL_checkpoint_epoch0050_teacher.pth"
-    torch.save(golden_state(caformer_shapes()), path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def home(surgenet: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A store with the added weights, and the output of `weights add`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYPLINK_HOME", str(tmp_path_factory.mktemp("home")))
-        result = polyplink("weights", "add", surgenet, "--preset", "reference", "--json")
-        return Path(os.environ["POLYPLINK_HOME"]), json.loads(result.stdout)
-
-
-def test_added_weights_are_listed_shown_and_used_by_name(
-    surgenet: Path,
-    home: tuple[Path, dict[str, Any]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    folder, added = home
-    monkeypatch.setenv("POLYPLINK_HOME", str(folder))
+def test_added_weights_are_listed_shown_and_used_by_name(tmp_path: Path) -> None:
+    surgenet = tmp_path / "SurgeNetXL_checkpoint_epoch0050_teacher.pth"
+    torch.save(golden_state(caformer_shapes()), surgenet)
+    command = ("weights", "add", surgenet, "--preset", "reference", "--json")
+    added = json.loads(polyplink(*command).stdout)
     assert (added["name"], added["tensors"]) == ("surgenet", 152)
     assert added["sha256"] == file_key(surgenet)
     rows = {r["name"]: r for r in json.loads(polyplink("weights", "list", "--json").stdout)}
@@ -74,27 +53,13 @@ def test_added_weights_are_listed_shown_and_used_by_name(
     assert (config.mean, config.clip) == ((0.45,) * 3, 0)  # values of the preset
     printed = json.loads(polyplink("weights", "show", "surgenet").stdout)
     assert printed["origin"]["sha256"] == added["sha256"]
-    data = write_procedures(tmp_path, procedures=2, views=1)
-    result = embed_data("surgenet", data, device="cpu", stride=32)  # one crop of each tracklet
+    data = write_procedures(tmp_path, procedures=1, polyps=1, views=1)
+    result = embed_data("surgenet", data, device="cpu", stride=32)  # one crop
     assert result.value.prepared.settings.size == 224
-    assert result.value.vectors["surgenet"].shape == (4, 512)
+    assert result.value.vectors["surgenet"].shape == (1, 512)
     assert np.isfinite(result.value.vectors["surgenet"]).all()
     with pytest.raises(PolyplinkError, match="Endo-FM are not on this machine"):
         embed_data("endofm", data, device="cpu")
-
-
-def test_a_changed_file_is_refused(home: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    shutil.copytree(home[0], tmp_path / "home")
-    path = weights_path(Path("surgenet"))
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    for read in (
-        lambda: load_encoder(Path("surgenet"), CPU),
-        lambda: show_weights(path),
-    ):
-        with pytest.raises(PolyplinkError, match="not the file that was added"):
-            read()
 
 
 def test_published_digests_are_checked() -> None:
@@ -178,30 +143,35 @@ def test_the_cost_of_an_encoder_is_printed() -> None:
     assert "23.24 M parameters (24.29 M as the paper counts" in text
     assert "31.00 G multiply-accumulates" in text
     encoder = load_encoder(Path(ENCODER), CPU).encoder
-    with FlopCounterMode(display=False) as counter:
-        unwrapped(encoder)(torch.zeros(1, 224, 224, 3, dtype=torch.uint8), [1])
     millions = sum(parameter.numel() for parameter in encoder.parameters()) / 1e6
-    for weights in (ENCODER, str(weights_path(Path(ENCODER)))):
-        cost = json.loads(polyplink("weights", "cost", weights, "--frames", "1", "--json").stdout)
-        assert (cost["name"], cost["size"], cost["params_m"]) == (weights, 224, millions)
+    path = str(weights_path(Path(ENCODER)))
+    for weights, size, options in ((ENCODER, 224, ()), (path, 96, ("--size", "96"))):
+        with FlopCounterMode(display=False) as counter:
+            unwrapped(encoder)(torch.zeros(1, size, size, 3, dtype=torch.uint8), [1])
+        command = ("weights", "cost", weights, "--frames", "1", *options, "--json")
+        cost = json.loads(polyplink(*command).stdout)
+        assert (cost["name"], cost["size"], cost["params_m"]) == (weights, size, millions)
         assert cost["all_macs_g"] == pytest.approx(counter.get_total_flops() / 2e9)
-    cost = json.loads(polyplink("weights", "cost", "surgenet", "--size", "256", "--json").stdout)
-    assert round(cost["macs_g"], 2) == 40.49
 
 
-def test_a_saved_folder_can_be_added_by_name(
-    home: tuple[Path, dict[str, Any]], tmp_path: Path
+def test_a_saved_folder_can_be_added_by_name_and_a_changed_file_is_refused(
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    shutil.copytree(home[0], tmp_path / "home")
     out = tmp_path / "shared"
-    saved = polyplink("weights", "save", "surgenet", out, "--json")
+    saved = polyplink("weights", "save", sample_run.weights, out, "--json")
     assert saved.exit_code == 0, saved.stderr
-    assert json.loads(saved.stdout)["procedures_named"] == 0
+    assert json.loads(saved.stdout)["procedures_named"] == 4
     added = polyplink("weights", "add", out, "--as", "again", "--json")
     assert added.exit_code == 0, added.stderr
-    assert weights_path(Path("again")).read_bytes() == (out / "model.safetensors").read_bytes()
+    path = weights_path(Path("again"))
+    assert path.read_bytes() == (out / "model.safetensors").read_bytes()
     assert_refused(polyplink("weights", "add", tmp_path), "has no model.safetensors")
-    assert_refused(polyplink("weights", "save", "surgenet", out), "exists already")
-    with (out / "model.safetensors").open("ab") as file:
-        file.write(b"x")
+    assert_refused(polyplink("weights", "save", sample_run.weights, out), "exists already")
+    for changed in (out / "model.safetensors", path):
+        data = bytearray(changed.read_bytes())
+        data[-1] ^= 1
+        changed.write_bytes(data)
     assert_refused(polyplink("weights", "add", out), "its SHA-256 differs")
+    for read in (lambda: load_encoder(Path("again"), CPU), lambda: show_weights(path)):
+        with pytest.raises(PolyplinkError, match="not the file that was added"):
+            read()
