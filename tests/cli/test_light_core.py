@@ -27,8 +27,11 @@ sys.meta_path.insert(0, Absent())
 CALLS = """
 import contextlib, io, json
 from polyplink.__main__ import main
+from polyplink.report.contents import Report
 from polyplink.report.page import render
-from tests.report.sample import report
+from tests.report.sample import procedure
+
+one_procedure = Report("A report", "data", "2025-01-02", "a machine", procedures=(procedure(),))
 
 def call(*words):
     out, err, code = io.StringIO(), io.StringIO(), 0
@@ -40,7 +43,7 @@ def call(*words):
             code = end.code or 0
     return code, out.getvalue(), err.getvalue()
 
-print(json.dumps([*(call(*words) for words in {calls!r}), len(render(report()))]))
+print(json.dumps([*(call(*words) for words in {calls!r}), len(render(one_procedure))]))
 """
 
 
