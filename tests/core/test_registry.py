@@ -165,6 +165,8 @@ def test_plugin_losses_bags_and_encoders_are_selected_in_recipes(
     recipe: Any = override(ntssl_demo(), sets)
     assert (recipe.loss.margin, recipe.bags.views) == (0.2, 2)
     assert type(recipe.loss).__module__ == "my_loss"
+    with pytest.raises(PolyplinkError, match=r"give margin\.py:NAME of a loss in it"):
+        override(recipe, ["loss.kind=margin.py"])
     assert isinstance(override(recipe, ["loss.kind=noise_aware"]).loss, NoiseAwareLoss)
     path = tmp_path / "w.safetensors"
     encoder = recipe.encoder.build().eval()

@@ -111,6 +111,11 @@ class Registry(Mapping[str, Part], Generic[Part]):
             f"{name}: a {self.kind} is not taken from a file here",
             "name it in the pyproject.toml of a package; the how-to on adding parts says how",
         )
+        PolyplinkError.unless(
+            not name.endswith(".py"),
+            f"{name} is a file",
+            f"give {name}:NAME of a {self.kind} in it",
+        )
         plugins = self.installed()
         parts = {**self._built_in, **plugins, **dict.fromkeys(self._taken)}
         find_named(self.kind, name, parts)
@@ -192,11 +197,6 @@ class Registry(Mapping[str, Part], Generic[Part]):
             PolyplinkError: If there is no such part or file, or a built-in part has the name.
         """
         file, python, name = text.partition(".py:")
-        PolyplinkError.unless(
-            not text.endswith(".py"),
-            f"{text} is a file",
-            f"give {text}:NAME of a {self.kind} in it",
-        )
         if not python:
             return text, self.find(text)
         part = object_of_file(Path(f"{file}.py"), name, self.kind)
