@@ -50,7 +50,7 @@ def write_coco_boxes(folder: Path, boxes: list[Box]) -> Path:
 
 def write_csv_boxes(folder: Path, boxes: list[Box]) -> Path:
     path = folder / "mine.csv"
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8-sig") as file:  # as spreadsheet programs do
         writer = csv.writer(file, delimiter=";")
         writer.writerow(["note", "procedure_id", "frame", "x", "y", "w", "h", "score"])
         for k, (frame, x, w, score) in enumerate(boxes):

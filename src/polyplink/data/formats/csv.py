@@ -5,6 +5,7 @@ image (relative to the folder; a video's frame is `video.mp4#12`). Optional side
 `procedures.csv` and `polyps.csv` (see `polyplink.data.formats.side_tables`).
 """
 
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Unpack
 
@@ -140,7 +141,9 @@ def mark_csv(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
     """
     table, separator = read_raw_table(path)
     marked = table.with_columns(by_item(marks, table.height))
-    return {"": marked.write_csv(separator=separator).encode()}
+    with path.open("rb") as file:  # without its byte order mark, Excel would misread the file
+        has_bom = file.read(len(BOM_UTF8)) == BOM_UTF8
+    return {"": marked.write_csv(separator=separator, include_bom=has_bom).encode()}
 
 
 def write_csv(data: DataSet, root: Path) -> None:
