@@ -138,7 +138,7 @@ def test_an_open_interval_has_a_question_with_the_change_of_its_answer() -> None
     links = LinkModel(-6.0, {name: 12.0 if name == "cosine" else 0.0 for name in names}, 9, 4)
     changing = 0
     # In the last case no answer changes the count; the first question is asked in any case.
-    for n, spread, seed in (*((8, 4.0, seed) for seed in range(6)), (6, 2.0, 3)):
+    for n, spread, seed in (*((8, 4.0, seed) for seed in range(2)), (6, 2.0, 3)):
         point = OperatingPoint(LearnedLinks(1.0), links, "made up", spread=spread)
         start = 3.0 * np.arange(float(n))
         views = Views(np.random.default_rng(seed).normal(size=(n, 3)), start, start + 1.0)

@@ -101,7 +101,7 @@ def test_fit_links_maximises_the_penalised_likelihood() -> None:
     assert (model.probability(together)[~np.eye(12, dtype=bool)] == 0).all()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_tracklets_overlap_where_one_frame_has_a_box_of_both(seed: int) -> None:
     rng, frames = np.random.default_rng(seed), np.empty(9, dtype=np.object_)
     for i in range(9):
@@ -143,9 +143,9 @@ def test_runs_and_a_common_component_prepare_links_for_short_recordings_of_anoth
         views = Views(vectors, start, start + 1.0).with_common(common)
         return views, [f"p{polyp}" for polyp in polyps]
 
-    courses = np.random.default_rng(0).integers(0, 5, (30, 12)).tolist()
+    courses = np.random.default_rng(0).integers(0, 5, (12, 12)).tolist()
     procedures = [recording(seed, polyps, 0.0) for seed, polyps in enumerate(courses)]
-    new = [recording(99 + k, polyps, 0.25) for k in range(99) for polyps in ([0, 1, 2], [0] * 4)]
+    new = [recording(99 + k, polyps, 0.25) for k in range(40) for polyps in ([0, 1, 2], [0] * 4)]
     wrong = {}
     for runs, commons in ((False, [0.0]), (True, [0.0, COMMON])):
         variants = [[(v.with_common(size), polyps) for size in commons] for v, polyps in procedures]
@@ -212,7 +212,7 @@ def test_usual_cosines_equal_a_naive_mean_over_procedures() -> None:
 
 
 def test_fit_without_labels_gives_higher_probabilities_to_true_links() -> None:
-    procedures = [procedure(seed, 16) for seed in range(36)]
+    procedures = [procedure(seed, 16) for seed in range(24)]
     model = fit_unlabelled([views for views, _ in procedures])
     assert isinstance(model, LinkModel)
     margins = []
@@ -225,9 +225,9 @@ def test_fit_without_labels_gives_higher_probabilities_to_true_links() -> None:
     assert fit_unlabelled([]) == "no procedure has two tracklets"
 
 
-@pytest.mark.parametrize("n", [16, 40, 60])
+@pytest.mark.parametrize("n", [16, 60])
 def test_count_without_labels_does_not_grow_with_the_number_of_views(n: int) -> None:
-    procedures = [procedure(seed, n) for seed in range(12)]
+    procedures = [procedure(seed, n) for seed in range(6)]
     all_views = [views for views, _ in procedures]
     model, price = fit_unlabelled(all_views), unlabelled_price(all_views)
     assert isinstance(model, LinkModel)

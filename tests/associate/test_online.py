@@ -52,7 +52,7 @@ def feed(linker: OnlineLinker, views: Views) -> list[int]:
     return list(polyp.values())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_linking_without_a_window_equals_a_plain_loop(seed: int) -> None:
     views, polyps = stream(seed, 25), list[int]()
     assert views.frames is not None
@@ -74,7 +74,7 @@ def test_linking_without_a_window_equals_a_plain_loop(seed: int) -> None:
 
 def test_linking_with_an_unlimited_window_agrees_with_the_offline_partition() -> None:
     agreement = []
-    for seed in range(6):
+    for seed in range(3):
         views = stream(seed, 30)
         online = np.array(feed(OnlineLinker(POINT, OnlineSettings(window=1e9)), views))
         offline = identify(views, np.zeros(30), POINT).labels
@@ -84,9 +84,8 @@ def test_linking_with_an_unlimited_window_agrees_with_the_offline_partition() ->
     assert np.mean(agreement) > 0.97
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_interval_is_that_of_counts_within_the_spread_of_the_price(seed: int) -> None:
-    views, point = stream(seed, 30), replace(POINT, margin=1)
+def test_the_interval_is_that_of_counts_within_the_spread_of_the_price() -> None:
+    views, point = stream(0, 30), replace(POINT, margin=1)
     assert views.frames is not None
     linker = OnlineLinker(point, OnlineSettings(window=1e9, views=99))
     for i, vector in enumerate(views.vectors):
@@ -98,7 +97,7 @@ def test_the_interval_is_that_of_counts_within_the_spread_of_the_price(seed: int
     assert decision.interval[1] - decision.interval[0] > 2
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(0, 99), st.sampled_from([0.0, 60.0, 400.0]), st.integers(1, 6))
 def test_memory_is_bounded_and_nothing_is_revised_outside_the_window(
     seed: int, window: float, revisable: int
