@@ -23,7 +23,6 @@ def figures(true: BoxTracks, detected: BoxTracks) -> dict[str, float]:
     return {name: float(v) for name, v in tracking_figures(score_tracks(true, detected)).items()}
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 7))
 def test_figures_equal_trackeval_on_random_scenes(seed: int, frames: int, tracks: int) -> None:
     true, detected = scene(seed, frames=frames, tracks=tracks)
@@ -45,7 +44,7 @@ def test_equal_boxes_are_matched_as_trackeval_does() -> None:
     assert agree(score_tracks(fewer, true), trackeval_figures((fewer, true)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(
     st.integers(1, 8),
     st.integers(1, 8),

@@ -142,6 +142,17 @@ def test_a_metric_of_others_cannot_change_its_argument() -> None:
     assert (values.tolist(), ranks.tolist()) == ([1.0, 0.5], [0.0, 2.0])
 
 
+def test_values_of_another_shape_or_kind_are_refused() -> None:
+    for values, shape, says in (
+        (1.0, (3,), r"returns 1\.0, not an array of shape \(3,\)"),
+        (np.ones(2), (), r"returns an array of shape \(2,\), not one number"),
+        (np.ones(2) * 1j, (2,), r"returns array\("),
+    ):
+        metric = Metric(task="retrieval", meaning="x", value=lambda values: values)
+        with pytest.raises(PolyplinkError, match=f"metric 'x' {says}"):
+            values_of("x", metric, values, shape)
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [

@@ -48,8 +48,8 @@ def by_trackeval(root: Path, part: str) -> dict[str, float]:
 def test_trackeval_gives_the_same_figures_and_damaged_folders_are_refused(
     tmp_path: Path,
 ) -> None:
-    data = write_procedures(tmp_path, procedures=2, polyps=2, views=3)
-    prepared = prepare(data, PrepareSettings(size=8))
+    data = write_procedures(tmp_path, procedures=2, images=False)
+    prepared = prepare(data, PrepareSettings(), with_crops=False)
     labels = [0, 0, 1, 1, 1, 2] * 2  # some tracklets are wrong
     table = prepared.tracklets.select(
         pl.lit("ours").alias("method"),
