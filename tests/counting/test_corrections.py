@@ -57,9 +57,9 @@ def test_the_log_keeps_all_lines_of_concurrent_and_interrupted_writers(tmp_path:
 
 
 def consistent(must: set[tuple[str, str]], cannot: set[tuple[str, str]]) -> bool:
-    """Whether any assignment of polyps satisfies all pairs, by trying all assignments."""
-    for labels in product(range(5), repeat=5):
-        polyp_of = dict(zip(IDS, labels, strict=True))
+    """Whether any assignment of polyps satisfies up to six pairs, by trying all assignments."""
+    for labels in product(range(4), repeat=4):  # five polyps would need ten different pairs
+        polyp_of = dict(zip(IDS, (0, *labels), strict=True))
         if all(polyp_of[a] == polyp_of[b] for a, b in must) and all(
             polyp_of[a] != polyp_of[b] for a, b in cannot
         ):

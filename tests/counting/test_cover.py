@@ -17,9 +17,14 @@ from polyplink.associate.identities import (
     uncertain,
 )
 from polyplink.associate.links import LinkModel, Views, term_names
+from polyplink.core.artefacts import to_plain
+from polyplink.core.messages import LANGUAGES, catalogue, text_of
 from polyplink.counting.interval import ASK_BELOW, Coverage, cover_of, fit_interval
 from polyplink.counting.link import alike_messages, alike_together
+from polyplink.counting.result import Count, CountedProcedure
 from polyplink.data.origin import BoxSource
+from polyplink.report.formats import Texts
+from polyplink.tracklets.settings import PrepareSettings
 
 CALIBRATION = Calibration("annotated", None, "simulated procedures", 40)
 LINKS = LinkModel(-3.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 6.0}, 1, 1)
@@ -164,11 +169,7 @@ def test_the_interval_covers_polyps_that_the_detector_misses() -> None:
     without_misses = fit_interval(links, [2] * 60, LearnedLinks(0.5))
     assert without_misses is not None
     assert (without_misses.margin, without_misses.lone, without_misses.held) == (0, 0, 1.0)
-    for errors, needed in (
-        (0, 22),
-        (1, 38),
-        (2, 52),
-    ):  # at most a tenth wrong, with 90 % confidence
+    for errors, needed in ((0, 22), (1, 38)):  # at most a tenth wrong, with 90 % confidence
         for n in (needed - 1, needed):
             few_wrong = fit_interval(
                 links[:n], [2] * (n - errors) + [3] * errors, LearnedLinks(0.5)
@@ -176,11 +177,10 @@ def test_the_interval_covers_polyps_that_the_detector_misses() -> None:
             assert few_wrong is not None
             assert (few_wrong.margin, few_wrong.lone) == (0, int(n < needed))
     # Nine of ten of one procedure more: of 20, the interval holds 19.
-    for n, held in ((20, 19), (30, 28)):
-        for errors in (n - held, n - held + 1):
-            few = fit_interval(links[:n], [2] * (n - errors) + [3] * errors, LearnedLinks(0.5))
-            assert few is not None
-            assert few.margin == int(errors > n - held)
+    for errors, margin in ((1, 0), (2, 1)):
+        few = fit_interval(links[:20], [2] * (20 - errors) + [3] * errors, LearnedLinks(0.5))
+        assert few is not None
+        assert few.margin == margin
     assert fit_interval(links[:8], [2] * 8, LearnedLinks(0.5)) is None
 
 
@@ -194,7 +194,7 @@ def test_an_interval_that_is_often_wrong_is_not_chosen_for_being_narrow() -> Non
         assert (interval.spread > 1, interval.margin) == expected
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_intervals_and_single_numbers_are_right_in_nine_of_ten(seed: int) -> None:
     rng = np.random.default_rng(seed)
     links, true_counts = [], []
@@ -216,6 +216,27 @@ def test_intervals_and_single_numbers_are_right_in_nine_of_ten(seed: int) -> Non
     coverage = Coverage.of(rows)
     assert coverage.held >= 36
     assert coverage.single_wrong <= 0.1 * coverage.single
+
+
+def test_what_intervals_hold_is_said_only_where_a_procedure_has_one() -> None:
+    one, other = CountedProcedure("v"), CountedProcedure("w", low=1, high=3)
+    count = Count(
+        "weights", "crops", PrepareSettings(), to_plain(POINT), (one,), cover_of(POINT, SOURCE)
+    )
+    assert count.basis is None
+    assert count.header()["basis"] == {language: [] for language in LANGUAGES}
+    with_interval = replace(count, procedures=(one, other))
+    assert str(with_interval.basis).startswith("A 90 % interval holds the true number in 9 of 10")
+    (german,) = with_interval.header()["basis"]["de"]
+    assert german == text_of(with_interval.basis, "de")
+
+
+def test_a_count_of_0_without_an_interval_says_so() -> None:
+    for language in LANGUAGES:
+        t, texts = Texts(language), catalogue(language)
+        assert t.interval(None, None, 0) == texts["interval.zero"]
+        assert t.interval(None, None, 2) == t.interval(None, None) == texts["interval.none"]
+        assert t.interval(0, 1, 0) == texts["interval"].format(low=0, high=1)
 
 
 def test_coverage_counts_single_numbers_separately() -> None:
