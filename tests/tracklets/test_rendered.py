@@ -16,7 +16,7 @@ from polyplink_lab.simulate.rendering import SimulatedProcedure
 TABLES = dataclasses.replace(
     smoke(), polyps=(("001-001", 1), ("001-009", 1)), frames="none", annotations="none"
 )
-SETTINGS = PrepareSettings(size=24, stride=8, crop_factor=2.0)
+SETTINGS = PrepareSettings(size=24, stride=24, crop_factor=2.0)
 
 
 @pytest.fixture(scope="module")

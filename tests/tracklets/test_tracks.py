@@ -96,7 +96,7 @@ def naive(
     return out
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.integers(0, 10_000),
     st.integers(1, 60),
