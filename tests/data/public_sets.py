@@ -1,4 +1,4 @@
-"""The public sets: reader, writer, a small data set and random data sets for each layout."""
+"""The public sets: reader, writer, and a small data set for each layout."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
@@ -19,13 +18,8 @@ from polyplink.data.sets.sun import import_sun, write_sun
 from polyplink.data.tables import TABLES, DataSet, Imported
 from tests.data.packing import files_of, pack
 from tests.data.sample_sets import (
-    HEIGHT,
-    WIDTH,
     data_set,
-    data_sets,
-    integer_boxes,
     procedure_row,
-    random_sets,
     unlabelled_row,
 )
 
@@ -39,95 +33,6 @@ def picture(data: DataSet) -> Callable[[str, int], NDArray[np.uint8]]:
         return np.full((*sizes[procedure_id], 3), number % 256, dtype=np.uint8)
 
     return frame
-
-
-def ldpolyp_sets() -> st.SearchStrategy[DataSet]:
-    """One polyp per procedure with boxes; boxes in any frame, several in some frames."""
-    return random_sets(
-        "ldpolyp",
-        ("TrainValid_1", "TrainValid_2", "TrainValid_10", "Test_2", "Test_101"),
-        st.just((560, 480)),
-        integer_boxes,
-        lambda name, boxed: st.just([name] if boxed else []),
-        splits=lambda names, owners: {
-            part: members
-            for part, start in (("train", "TrainValid"), ("test", "Test"))
-            if (members := [name for name in names if name.startswith(start)])
-        },
-    )
-
-
-_SUN_PATHOLOGY = ["Low-grade adenoma", "SSL", "Invasive cancer (T1b)", "Hyperplastic polyp", None]
-_POLYP_SIZE_PATHOLOGY = ["Tubular Adenoma", "Hyperplastic Polyp", "Pathology Not Available", None]
-
-
-def _polyp(
-    sizes: list[float | None], sites: list[str | None], histologies: list[str | None], shape: str
-) -> st.SearchStrategy[tuple[Any, ...]]:
-    values = (sizes, sites, histologies, [shape, "Is", None])
-    polyps = st.tuples(*map(st.sampled_from, values))  # type: ignore[arg-type]
-    return polyps.map(lambda v: (v[0], v[1], v[2], v[2], v[3]))
-
-
-def sun_sets() -> st.SearchStrategy[DataSet]:
-    """Cases with one polyp and a box in the last frame; image numbers restart at gaps."""
-    return random_sets(
-        "sun",
-        ("case1", "case2", "case10", "case100"),
-        st.just((1240, 1080)),
-        integer_boxes,
-        lambda name, _: st.just([name]),
-        min_boxes=1,
-        facts={"fps": st.just(30.0), "patient": st.sampled_from("pq")},
-        polyp=_polyp(
-            [None, 2.0, 3.5, 15.0],
-            [None, "cecum", "sigma", "ascending"],
-            _SUN_PATHOLOGY,
-            "IIa(LST-NG)",
-        ),
-        splits=lambda names, owners: {"positive": names},
-    )
-
-
-def polyp_size_sets() -> st.SearchStrategy[DataSet]:
-    """Videos with one polyp and fractional boxes."""
-    return random_sets(
-        "polyp-size",
-        ("01", "07", "42"),
-        st.just((WIDTH, HEIGHT)),
-        lambda width, height: st.tuples(*[st.integers(1, 40).map(lambda v: v / 8)] * 4),
-        lambda name, _: st.just([name]),
-        facts={
-            "age": st.none() | st.integers(18, 90),
-            "sex": st.sampled_from(["M", None]),
-            "brand": st.sampled_from(["CF-HQ290I, new", None]),
-            "fps": st.just(30.0),
-        },
-        polyp=_polyp([None, 2.8, 5.01, 11.74], [None], _POLYP_SIZE_PATHOLOGY, 'II"a'),
-    )
-
-
-@st.composite
-def polypsset_sets(draw: st.DrawFn) -> DataSet:
-    """Videos with one polyp in val and test; shuffled training images of two sizes."""
-    order = ["train_20x30", "train_64x48", "val_1", "val_2", "val_10", "test_1", "test_10"]
-    names = draw(st.lists(st.sampled_from(order), min_size=1, unique=True))
-    boxes, polyps, procedures = [], [], []
-    splits: dict[str, list[str]] = {}
-    for name in sorted(names, key=order.index):
-        training = name.startswith("train")
-        width, height = (20, 30) if name == "train_20x30" else (64, 48)
-        step, n_frames = (2 if training else 1), draw(st.integers(1, 4))
-        frames = draw(st.lists(st.integers(0, n_frames - 1), max_size=4))
-        owner = None if training else name
-        boxes += [(name, f * step, *draw(integer_boxes(width, height)), owner) for f in frames]
-        if frames and not training:
-            word = draw(st.sampled_from(["adenomatous", "hyperplastic"]))
-            polyps.append((name, name, None, None, word, word))
-        row = {"width": width, "height": height, "patient": "train" if training else name}
-        procedures.append(unlabelled_row(name, (n_frames - 1) * step + 1, "polypsset", **row))
-        splits.setdefault(name.split("_")[0], []).append(name)
-    return data_set(boxes, polyps, procedures, splits)
 
 
 def assert_same(after: DataSet, before: DataSet) -> None:
@@ -211,7 +116,8 @@ def small_polypsset() -> DataSet:
 @cache
 def small_polyp_size() -> DataSet:
     """Two videos of four frames."""
-    procedures = [unlabelled_row(n, 4, "polyp-size", fps=30.0, age=60) for n in ("01", "07")]
+    facts = {"fps": 30.0, "age": 60, "brand": 'CF-HQ290I, "new"'}
+    procedures = [unlabelled_row(n, 4, "polyp-size", **facts) for n in ("01", "07")]
     boxes = [
         ("01", 0, 1, 2, 3, 4, "01"),
         ("01", 2, 1.5, 2, 3, 4.25, "01"),
@@ -224,12 +130,11 @@ def small_polyp_size() -> DataSet:
 
 @dataclass(frozen=True)
 class PublicSet:
-    """Writer and reader of a set, a small data set and random data sets for its layout."""
+    """Writer and reader of a set, and a small data set for its layout."""
 
     write: Callable[..., None]
     read: Callable[..., Imported]
     small: Callable[[], DataSet]
-    random: st.SearchStrategy[DataSet]
 
 
 def _read_sun(root: Path, **options: Any) -> Imported:
@@ -243,13 +148,11 @@ def _read_polyp_size(root: Path, **options: Any) -> Imported:
 
 
 SETS = {
-    "real-colon": PublicSet(write_real_colon, import_real_colon, small_real_colon, data_sets()),
-    "ldpolyp": PublicSet(write_ldpolyp, import_ldpolyp, small_ldpolyp, ldpolyp_sets()),
-    "sun": PublicSet(write_sun, _read_sun, small_sun, sun_sets()),
-    "polypsset": PublicSet(write_polypsset, import_polypsset, small_polypsset, polypsset_sets()),
-    "polyp-size": PublicSet(
-        write_polyp_size, _read_polyp_size, small_polyp_size, polyp_size_sets()
-    ),
+    "real-colon": PublicSet(write_real_colon, import_real_colon, small_real_colon),
+    "ldpolyp": PublicSet(write_ldpolyp, import_ldpolyp, small_ldpolyp),
+    "sun": PublicSet(write_sun, _read_sun, small_sun),
+    "polypsset": PublicSet(write_polypsset, import_polypsset, small_polypsset),
+    "polyp-size": PublicSet(write_polyp_size, _read_polyp_size, small_polyp_size),
 }
 
 

@@ -134,7 +134,6 @@ def random_sets(
     polyps_of: Callable[[str, bool], st.SearchStrategy[list[str]]],
     *,
     unnamed: bool = False,
-    min_boxes: int = 0,
     facts: Mapping[str, st.SearchStrategy[Any]] | None = None,
     scores: st.SearchStrategy[float | None] = NONE,
     polyp: st.SearchStrategy[tuple[Any, ...]] = UNKNOWN,
@@ -150,7 +149,6 @@ def random_sets(
         box: Returns x, y, w, h of a box in frames of a width and a height.
         polyps_of: Returns a procedure's polyps, from its name and whether it has boxes.
         unnamed: Whether boxes may lack a polyp.
-        min_boxes: Smallest number of boxes of a procedure; if above 0, the last frame has one.
         facts: Other columns of a procedure.
         scores: Scores of boxes.
         polyp: size_mm, location, histology, histology_class and morphology of a polyp.
@@ -161,11 +159,11 @@ def random_sets(
     polyps: Rows = []
     procedures = []
     for name in sorted(draw(names), key=order.index):
-        frames = draw(st.lists(st.integers(0, 5), min_size=min_boxes, max_size=5))
+        frames = draw(st.lists(st.integers(0, 5), max_size=5))
         width, height = draw(size)
         columns = draw(st.fixed_dictionaries(dict(facts or {})))
         columns |= {"width": width, "height": height}
-        n_frames = max([0, *frames]) + 1 + (0 if min_boxes else draw(st.integers(0, 2)))
+        n_frames = max([0, *frames]) + 1 + draw(st.integers(0, 2))
         procedures.append(unlabelled_row(name, n_frames, dataset, **columns))
         ids = draw(polyps_of(name, bool(frames)))
         owner = st.sampled_from([*ids, None] if unnamed else ids)

@@ -148,12 +148,6 @@ def test_repeated_boxes_are_left_out() -> None:
         without_repeated(check_boxes(boxes, Faults()), Faults(strict=True))
 
 
-def test_a_frame_s_size_has_priority_over_its_procedure_s() -> None:
-    boxes = boxes_by_edges((90, 10, 120, 20)).with_columns(width=pl.lit(110.0), height=pl.lit(80.0))
-    fitted = fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults(), border="pixels")
-    assert fitted.select("x", "y", "w", "h").row(0) == (90, 10, 19, 10)
-
-
 def test_faults_and_warnings_are_counted_with_the_first_name() -> None:
     faults, other = Faults(), Faults()
     faults.fault(Message("import.no_area"), "a.xml", "correct the box")

@@ -24,7 +24,7 @@ from tests.data.sample_sets import BOX_IMPORTERS, HEIGHT, WIDTH, scored_set
 
 Read = Callable[[Path], Imported]
 
-FILES_PER_FORMAT = 5
+FILES_PER_FORMAT = 3
 PUBLIC_FORMATS = ("real-colon", "ldpolyp", "sun", "polypsset", "polyp-size")
 # These remove complete records. The public sets list every frame or polyp; the box formats do not,
 # so that their losses cannot be detected.
@@ -158,4 +158,4 @@ def test_corrupted_files_are_imported_with_warnings_or_refused(
         ):
             assert new, f"{path} ({kind}): a loss without a warning"
     # The others hit whitespace or gave valid numbers.
-    assert refused + warned >= FILES_PER_FORMAT // 4
+    assert refused + warned > 0

@@ -211,7 +211,7 @@ def test_overlapping_data_sets_and_licences_are_reported() -> None:
     assert findings_of(simulated, "licence not known", "licence") == []
 
 
-@settings(max_examples=20)
+@settings(max_examples=5)
 @given(data_sets())
 def test_imported_sets_have_no_errors_and_findings_are_sorted_by_severity(data: DataSet) -> None:
     findings = diagnose(data, images=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from polyplink.core.parts import FORMATS
 from polyplink.data.return_boxes import TABLE, return_boxes, write_places
@@ -17,16 +16,18 @@ from polyplink.data.tables import Imported
 SIZE = (64, 48)
 Box = tuple[int, float, float, float | None]  # frame, x, w, score
 
-BOXES = st.lists(
-    st.tuples(
-        st.integers(0, 5),
-        st.integers(-40, 90).map(lambda x: x / 2),
-        st.integers(0, 40).map(lambda w: w / 4),  # 0: without area, left out by every importer
-        st.none() | st.integers(0, 100).map(lambda score: score / 100),
-    ),
-    min_size=1,
-    max_size=12,
-)
+BOXES: list[Box] = [
+    (3, 4.0, 5.0, 0.5),
+    (0, 2.5, 5.0, 0.25),
+    (3, 1.0, 0.0, 0.75),  # without area: left out by every importer
+    (3, 1.0, 9.75, 1.0),
+    (5, -8.0, 4.0, 0.5),  # outside of the image: left out
+    (5, -2.5, 5.0, 0.07),
+    (1, 70.0, 5.0, 0.3),
+    (0, 60.5, 8.0, 0.0),
+    (4, 30.0, 2.25, 0.99),
+]
+UNSCORED: list[Box] = [(frame, x, w, None) for frame, x, w, _ in BOXES]
 
 
 def write_coco_boxes(folder: Path, boxes: list[Box]) -> Path:
@@ -120,32 +121,29 @@ def boxes_in_file(path: Path, name: str) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("boxes", [[*UNSCORED[:2], *BOXES[2:]], UNSCORED], ids=["scores", "none"])
 @pytest.mark.parametrize("name", WRITERS)
-@settings(max_examples=5, deadline=None)
-@given(boxes=BOXES)
 def test_every_box_is_returned_in_its_place_with_its_track(
-    name: str, boxes: list[Box], tmp_path_factory: pytest.TempPathFactory
+    name: str, boxes: list[Box], tmp_path: Path
 ) -> None:
-    root = tmp_path_factory.mktemp("boxes")
-    usable = [(f, x, w, s) for f, x, w, s in boxes if w > 0 and x + w > 0 and x < SIZE[0]]
-    source = WRITERS[name](root, boxes)
-    if not usable:
-        return
+    source = tmp_path / "source"
+    source.mkdir()
+    source = WRITERS[name](source, boxes)
     imported = import_boxes(name, source)
-    data = root / "data"
+    data = tmp_path / "data"
     data.mkdir()
     write_places(data, name, imported, source)
     n = imported.data.detections.height
-    assert n == len(usable)
+    assert n == sum(w > 0 and x + w > 0 and x < SIZE[0] for _, x, w, _ in boxes)
     # Every second box has a unique track, so that a misplaced box is detected.
     track_ids = [k + 1 if k % 2 else None for k in range(n)]
     tracks = pl.DataFrame({"track_id": track_ids, "polyp": [k and k + 100 for k in track_ids]},
                           schema={"track_id": pl.Int64, "polyp": pl.Int64})  # fmt: skip
-    returned = return_boxes(data, imported.data, tracks, root / "back")
+    returned = return_boxes(data, imported.data, tracks, tmp_path / "back")
     assert returned is not None
     assert (returned.format, returned.warning) == (name, None)
     for folder in ("tracks", "polyps") if name in ("mot", "yolo") else ("",):
-        copy = root / "back" / folder
+        copy = tmp_path / "back" / folder
         if source.is_file():
             assert boxes_in_file(copy / source.name, name) == boxes_in_file(source, name)
             copy = copy / source.name

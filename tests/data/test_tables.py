@@ -82,40 +82,25 @@ def test_check_names_column_row_and_fix(frame: pl.DataFrame, message: str) -> No
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [("fps", 0), ("fps", -25), ("n_frames", -1), ("width", 0), ("height", -48)]
-)
-def test_impossible_facts_of_a_procedure_are_refused(column: str, value: int) -> None:
-    message = f"table procedures: column {column}, row 0: {value}(.0)? is too small; write fr"
-    with pytest.raises(PolyplinkError, match=message):
-        data_set([], [], [procedure_row("a", **{column: value})])
+def test_impossible_facts_of_a_procedure_are_refused() -> None:
+    for column, value in (("fps", 0), ("n_frames", -1), ("width", 0), ("height", -48)):
+        message = f"table procedures: column {column}, row 0: {value}(.0)? is too small; write fr"
+        with pytest.raises(PolyplinkError, match=message):
+            data_set([], [], [procedure_row("a", **{column: value})])
     assert data_set([], [], [procedure_row("a", 0, fps=None)]).procedures.height == 1
 
 
-@pytest.mark.parametrize(
-    ("detections", "procedures", "message"),
-    [
-        (_detections(), ["a", "b", "b"], "procedure_id 'b' occurs twice; give every row"),
-        (_detections(), ["b"], "column procedure_id, row 0: 'a' is not in the table procedures"),
-    ],
-)
-def test_invalid_relations_between_tables_are_refused(
-    detections: pl.DataFrame, procedures: list[str], message: str
-) -> None:
-    with pytest.raises(PolyplinkError) as error:
-        DataSet.of(
-            detections,
-            pl.DataFrame([procedure_row(name) for name in procedures]),
-            pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String}),
-        )
-    assert message in str(error.value)
-
-
-def test_polyps_without_a_procedure_and_duplicate_polyps_are_refused() -> None:
-    with pytest.raises(PolyplinkError, match="table polyps: column procedure_id, row 0: 'b'"):
-        data_set([], [("b_1", "b", 1.0, None, None, None)], [procedure_row("a")])
-    with pytest.raises(PolyplinkError, match="polyp_id 'a_1' occurs twice"):
-        data_set([], [("a_1", "a", 1.0, None, None, None)] * 2, [procedure_row("a")])
+def test_invalid_relations_between_tables_are_refused() -> None:
+    box, unknown = ("a", 0, 1, 1, 2, 2, None), "column procedure_id, row 0: '{}' is not in the"
+    polyp_of_a, polyp_of_b = (("1", name, 1.0, None, None, None) for name in "ab")
+    for boxes, polyps, names, message in (
+        ([box], [], "abb", "procedure_id 'b' occurs twice; give every row"),
+        ([box], [], "b", f"table detections: {unknown.format('a')} table procedures"),
+        ([], [polyp_of_b], "a", f"table polyps: {unknown.format('b')}"),
+        ([], [polyp_of_a] * 2, "a", "polyp_id '1' occurs twice"),
+    ):
+        with pytest.raises(PolyplinkError, match=message):
+            data_set(boxes, polyps, [procedure_row(name) for name in names])
 
 
 def test_detections_are_sorted_and_keep_their_order_within_a_frame() -> None:
@@ -133,7 +118,7 @@ def test_detections_are_sorted_and_keep_their_order_within_a_frame() -> None:
     ]
 
 
-@settings(max_examples=15)
+@settings(max_examples=4)
 @given(data_sets())
 def test_write_and_read_give_the_same_tables_and_key(data: DataSet) -> None:
     with TemporaryDirectory() as folder:
@@ -164,7 +149,7 @@ def test_a_damaged_byte_of_a_table_is_refused_at_every_position(tmp_path: Path) 
     assert read_marked(path, "")[1]["note"] == "text"
     content = path.read_bytes()
     checksum = range(content.index(b"polyplink CRC-32"), content.index(b"polyplink CRC-32") + 16)
-    for position in {*range(4, len(content), 7)} - {*checksum}:
+    for position in {*range(4, len(content), 23)} - {*checksum}:
         path.write_bytes(
             content[:position] + bytes([content[position] ^ 0x55]) + content[position + 1 :]
         )
@@ -207,12 +192,6 @@ def test_the_key_depends_on_content_and_not_on_the_source_folder() -> None:
     assert len(other_keys | {data.key}) == 5
 
 
-def test_the_folder_of_a_run_is_refused_with_its_data_folder(tmp_path: Path) -> None:
-    write_data(tmp_path / "run" / "data", small_set())
-    with pytest.raises(PolyplinkError, match=r"no detections.parquet; did you mean .*run/data\?"):
-        read_data(tmp_path / "run")
-
-
 def test_part_lists_the_procedures_of_a_part() -> None:
     data = small_set()
     assert data.part("eval") == ["001-009"]
@@ -233,6 +212,9 @@ def test_read_data_names_what_is_missing(tmp_path: Path) -> None:
         PolyplinkError, match=r"not a data folder.*`polyplink import FORMAT .* DATA`"
     ):
         read_data(tmp_path)
+    write_data(tmp_path / "data", small_set())
+    with pytest.raises(PolyplinkError, match=r"no detections.parquet; did you mean .*/data\?"):
+        read_data(tmp_path)
     write_data(tmp_path, small_set())
     (tmp_path / "polyps.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(PolyplinkError, match=r"polyps.parquet cannot be read .*; import again"):
@@ -242,12 +224,12 @@ def test_read_data_names_what_is_missing(tmp_path: Path) -> None:
         read_data(tmp_path)
 
 
-@pytest.mark.parametrize("splits", ["[1, 2]", '"abc"', '{"train": 3}', '{"eval": "001-009"}'])
-def test_invalid_splits_are_refused(tmp_path: Path, splits: str) -> None:
+def test_invalid_splits_are_refused(tmp_path: Path) -> None:
     write_data(tmp_path, small_set())
-    (tmp_path / "splits.json").write_text(splits)
-    with pytest.raises(PolyplinkError, match=r"splits\.json is not a mapping of parts"):
-        read_data(tmp_path)
+    for splits in ("[1, 2]", '{"train": 3}', '{"eval": "001-009"}'):
+        (tmp_path / "splits.json").write_text(splits)
+        with pytest.raises(PolyplinkError, match=r"splits\.json is not a mapping of parts"):
+            read_data(tmp_path)
 
 
 def with_suffix(data: DataSet, number: int) -> DataSet:
@@ -262,8 +244,8 @@ def with_suffix(data: DataSet, number: int) -> DataSet:
     )
 
 
-@settings(max_examples=8)
-@given(st.lists(data_sets(), min_size=1, max_size=3))
+@settings(max_examples=3)
+@given(st.lists(data_sets(), min_size=2, max_size=3))
 def test_every_set_is_contained_in_the_merged_set(sets: list[DataSet]) -> None:
     sets = [with_suffix(data, k) for k, data in enumerate(sets)]
     merged = merge([(Path("/x") / str(k), data) for k, data in enumerate(sets)])

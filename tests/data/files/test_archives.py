@@ -75,7 +75,7 @@ def test_corrupted_zip_archives_raise_only_polyplink_errors(tmp_path: Path, pack
     content = path.read_bytes()
     rng = np.random.default_rng(packing)
     reported = 0
-    for _ in range(150):
+    for _ in range(60):
         data = bytearray(content)
         for position in rng.integers(0, len(data), 3):
             data[position] = rng.integers(0, 256)
@@ -85,7 +85,7 @@ def test_corrupted_zip_archives_raise_only_polyplink_errors(tmp_path: Path, pack
             reported += sum(isinstance(data, str) for _, data in read)
         except PolyplinkError:
             reported += 1
-    assert reported > 75
+    assert reported > 30
 
 
 def all_members(path: Path) -> list[tuple[str, bytes]]:
@@ -97,7 +97,7 @@ _name = st.lists(_part, min_size=1, max_size=9).map("/".join)
 _files = st.dictionaries(_name, st.binary(max_size=3 * BLOCK), max_size=6)
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(
     files=_files,
     layout=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
@@ -147,7 +147,7 @@ def test_read_members_selects_by_name_and_skips_folders_and_links(
 def test_every_truncation_of_a_tar_is_refused(tmp_path: Path) -> None:
     archive = pack(tmp_path / "a.tar.gz", {f"{i}.xml": bytes([i]) * 300 for i in range(4)})
     data = archive.read_bytes()
-    for size in range(0, len(data)):
+    for size in range(0, len(data), 3):
         archive.write_bytes(data[:size])
         with pytest.raises(PolyplinkError, match=r"a\.tar\.gz (is cut short|is damaged|is no tar)"):
             list(read_members(archive, lambda _: False))

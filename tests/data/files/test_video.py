@@ -32,7 +32,7 @@ def numbers(video: Video, indices: list[int]) -> list[tuple[int, int | None]]:
 
 
 @pytest.mark.parametrize(("suffix", "codec", "varying"), VIDEOS)
-def test_every_frame_is_read_by_its_number(
+def test_every_frame_is_read_by_its_number_unless_it_is_corrupted(
     tmp_path: Path, suffix: str, codec: str, varying: bool
 ) -> None:
     path = write_video(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
@@ -48,6 +48,14 @@ def test_every_frame_is_read_by_its_number(
             picture = video.frame(number)
             assert picture is not None
             assert number_of(picture.rgb()) == number
+    # A corrupted packet loses frames, and gives no wrong frame.
+    corrupt_packet(path, 20)
+    with open_video(path) as video:
+        read_numbers = numbers(video, list(range(N)))
+    lost = [n for n, shown in read_numbers if shown is None]
+    assert lost
+    assert set(lost) <= set(range(17, 40))
+    assert all(shown in (n, None) for n, shown in read_numbers)
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
@@ -58,22 +66,6 @@ def test_the_drift_is_the_largest_error_of_times_by_the_mean_rate(
     with open_video(path) as video:
         assert video.fps == pytest.approx(60 / 4.2, abs=1e-3)
         assert video.drift == pytest.approx(30 * 0.07 - 30 * 0.02, abs=1e-3)  # at frame 30
-
-
-@pytest.mark.parametrize(("suffix", "codec", "varying"), VIDEOS)
-def test_a_corrupted_packet_loses_frames_and_gives_no_wrong_frame(
-    tmp_path: Path, suffix: str, codec: str, varying: bool
-) -> None:
-    path = write_video(tmp_path / f"a.{suffix}", N, codec=codec, varying=varying)
-    corrupt_packet(path, 20)
-    with open_video(path) as video:
-        read_numbers = numbers(video, list(range(N)))
-    lost = [n for n, shown in read_numbers if shown is None]
-    assert lost
-    assert set(lost) <= set(range(17, 40))
-    assert [(n, shown) for n, shown in read_numbers if shown is not None] == [
-        (n, n) for n in range(N) if n not in lost
-    ]
 
 
 def test_truncated_videos_are_read_or_refused(tmp_path: Path) -> None:
@@ -129,14 +121,14 @@ def test_formats_that_do_not_list_their_frames_have_none_missing(tmp_path: Path)
 def test_frames_of_a_damaged_video_have_its_size(tmp_path: Path, suffix: str, codec: str) -> None:
     content = write_video(tmp_path / f"a.{suffix}", 24, codec=codec).read_bytes()
     path, n_read = tmp_path / f"b.{suffix}", 0
-    for seed in range(40):
+    for seed in range(16):
         path.write_bytes(flip_many(content, random.Random(seed)))
         with suppress(PolyplinkError), open_video(path) as video:
             for _, picture in video.frames(range(24)):
                 pixels = "lost" if picture is None else picture.rgb()
                 assert isinstance(pixels, str) or pixels.shape == (video.height, video.width, 3)
             n_read += 1
-    assert n_read > 10
+    assert n_read > 4
 
 
 def test_conversions_of_a_frame_are_close_to_those_of_its_pixels(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.data.videos import write_video
 INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
 
 
-@settings(max_examples=10)
+@settings(max_examples=3)
 @given(box_sets(scores=False))
 def test_import_undoes_write_of_ground_truth(data: DataSet) -> None:
     with TemporaryDirectory() as folder:
