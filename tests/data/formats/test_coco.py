@@ -192,27 +192,20 @@ def test_a_video_without_images_is_in_the_part_of_the_only_file_that_lists_it(
     assert data.splits == {"train": ["a", "b"], "val": ["c", "d"]}
 
 
-@pytest.mark.parametrize(
-    ("images", "kind"),
-    [
-        ([image(1, "v_0.jpg"), image(1, "v_1.jpg")], "further image of the same id"),
-        ([image(1, "v_0.jpg"), image(2, "v_00.jpg")], "further image of the same frame"),
-        ([image(1, "v_0.jpg"), {"file_name": "v_1.jpg"}], "image without an id"),
-    ],
-)
-def test_duplicate_images_and_images_without_id_are_left_out(
-    tmp_path: Path, images: list[Any], kind: str
+def test_images_that_repeat_another_or_have_no_id_or_frame_are_refused_if_strict(
+    tmp_path: Path,
 ) -> None:
-    path = write(tmp_path / "a.json", images, [box(1, 1)])
-    assert any(f"{kind}, left out" in line for line in import_coco(path).lines)
-    with pytest.raises(PolyplinkError, match=kind):
-        import_coco(path, strict=True)
-
-
-def test_a_box_without_a_frame_number_is_refused_if_strict(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.json", [image(1, "v_0.jpg"), image(2, "polyp.jpg")], [box(1, 2)])
-    with pytest.raises(PolyplinkError, match=r"box without a procedure; name the file <procedure>"):
-        import_coco(path, strict=True)
+    first = image(1, "v_0.jpg")
+    for further, kind in (
+        (image(1, "v_1.jpg"), "further image of the same id"),
+        (image(2, "v_00.jpg"), "further image of the same frame"),
+        ({"file_name": "v_1.jpg"}, "image without an id"),
+        (image(2, "polyp.jpg"), "box without a procedure"),
+    ):
+        path = write(tmp_path / "a.json", [first, further], [box(1, 1), box(2, 2)])
+        assert any(f"1 x {kind}, left out" in line for line in import_coco(path).lines)
+        with pytest.raises(PolyplinkError, match=kind):
+            import_coco(path, strict=True)
 
 
 def test_broken_files_are_refused(tmp_path: Path) -> None:
