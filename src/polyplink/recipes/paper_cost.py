@@ -73,21 +73,6 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
     }
 
 
-def parameters_of(name: str) -> dict[str, float]:
-    """Parameters of an encoder, without its multiply-accumulates: much faster than `cost_of`.
-
-    Args:
-        name: See `cost_of`.
-
-    Returns:
-        `params_m`, `published_params_m` and `projector_m` as `cost_of` gives them, in millions.
-
-    Raises:
-        PolyplinkError: If the name is unknown.
-    """
-    return _built(name, *_config(name))[1]
-
-
 def _config(name: str) -> tuple[AnyEncoderConfig, int]:
     """The configuration of an encoder, without files to load, and the size of its images."""
     encoders, path = known_encoders(), Path(name)

@@ -22,7 +22,7 @@ from polyplink.encoders.load import NamedEncoder
 from polyplink.evaluate.evaluation import EvaluationSettings
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.probe_tasks import PROBES, divide, probe_encoders
-from polyplink.recipes.paper_cost import cost_of, parameters_of
+from polyplink.recipes.paper_cost import cost_of
 from polyplink_lab.reproduce.crop_variants import Measured, Variant, compare_variants
 from polyplink_lab.reproduce.encoders_under_test import (
     EncoderUnderTest,
@@ -459,7 +459,7 @@ def _probed(
     return result.figures[figure], result.measures.get(figure)
 
 
-_cost, _parameters = cache(cost_of), cache(parameters_of)
+_cost = cache(cost_of)
 
 
 def _costs(name: str) -> dict[str, Figure]:
@@ -474,15 +474,11 @@ def _costs(name: str) -> dict[str, Figure]:
     }
 
 
-def _remark(cell: Cell) -> str:
-    """The remark on a published number; for parameters also the number without unused ones."""
-    if cell.measure != PARAMETERS:
+def _remark(cell: Cell, ours: Figure) -> str:
+    """The remark on a published number; for our parameters also the number without unused ones."""
+    if cell.measure != PARAMETERS or not ours.known:
         return cell.remark
-    try:
-        count = _parameters(cell.subject)
-    except PolyplinkError:
-        return cell.remark
-    used_parameters = ""
+    count, used_parameters = _cost(cell.subject), ""
     if count["published_params_m"] - count["params_m"] > 0.005:
         used_parameters = f"{count['params_m']:.2f} M without projectors and unused heads"
     return "; ".join(filter(None, (used_parameters, cell.remark)))
@@ -512,7 +508,7 @@ def _beside(
         difference=scaled.value - cell.value
         if comparable and cell.text and scaled.value is not None
         else None,
-        remark="; ".join(filter(None, (used.remark if used else "", _remark(cell)))),
+        remark="; ".join(filter(None, (used.remark if used else "", _remark(cell, ours)))),
         best=best,
         stand_in=used.stand_in if used else "",
         published_bold=cell.bold,
