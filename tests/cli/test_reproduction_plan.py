@@ -107,15 +107,15 @@ def test_existing_runs_are_done_and_missing_files_have_a_reason(
     states = {step.what: step.state for step in steps if isinstance(step, Step)}
     assert states["train ntssl-small"] == "done"
     assert states["train ntssl-frame-small"] == "to do"
-    command = ("reproduce", "ntssl/1", labelled, "--only", "ntssl", "--only", "endofm", "--part",
+    command = ("reproduce", "ntssl/1", labelled, "--only", "ntssl", "--only", "endovit", "--part",
              "eval", "--dry-run", "--device", "cpu", "--grid", "demo")  # fmt: skip
     listed = json.loads(polyplink(*command, "--json").stdout)
     reasons = {step["what"]: step["why"] for step in listed if step["state"] == "missing"}
     assert "ntssl trains on rc27: rc27 consists of 27 procedures" in reasons["encoder ntssl"]
     assert "--set part=NAME" in reasons["encoder ntssl"]
-    assert "weights" in reasons["encoder endofm"]
+    assert "weights" in reasons["encoder endovit"]
     waiting = [step["what"] for step in listed if step["state"] == "waits"]  # with a known cost
-    assert waiting[1] == "embed and measure endofm, psi 5, whole tracklets"
+    assert waiting[1] == "embed and measure endovit, psi 5, whole tracklets"
     assert all(step["seconds"] > 0 for step in listed if step["state"] == "waits")
     text = polyplink(*command).stdout
     assert "0 steps to do" in text
