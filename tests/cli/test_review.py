@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -66,6 +65,7 @@ def served_procedures(address: str) -> int:
         return len(json.load(answer)["procedures"])
 
 
+@pytest.mark.slow
 def test_the_page_is_served_until_the_process_ends(count_folder: Path) -> None:
     command = [sys.executable, "-m", "polyplink", "review", str(count_folder), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -77,12 +77,13 @@ def test_the_page_is_served_until_the_process_ends(count_folder: Path) -> None:
         process.wait(20)
 
 
-def test_a_notebook_serves_the_page_until_it_is_interrupted(
-    count_folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_notebook_serves_the_printed_page_until_it_is_interrupted(
+    count_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened: list[int] = []
 
     def browse(address: str) -> None:
+        assert capsys.readouterr().out.startswith(f"review: {address}\n")
         opened.append(served_procedures(address))
         raise KeyboardInterrupt
 
@@ -96,11 +97,12 @@ def test_a_notebook_serves_the_page_until_it_is_interrupted(
 
 
 def test_a_review_of_views_that_no_longer_exist_is_not_used(
-    sample_run: SampleRun, count_folder: Path, tmp_path: Path
+    sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    folder = shutil.copytree(count_folder, tmp_path / "count")
-    options: dict[str, Any] = {"out": folder, "device": "cpu", "language": "de"}
-    finish_review(folder, sample_run.data)
+    folder, weights, data = tmp_path / "count", sample_run.weights, sample_run.data
+    options: dict[str, Any] = {"out": folder, "part": "eval", "device": "cpu", "language": "de"}
+    count(weights, data, **options)
+    finish_review(folder, data)
     record = folder / "reviewed" / "review.json"
 
     def handed_off() -> tuple[dict[str, Any], str]:
@@ -108,15 +110,15 @@ def test_a_review_of_views_that_no_longer_exist_is_not_used(
         return json.loads(record.read_text()), record.with_name("report.html").read_text()
 
     # The same views: the review stays, and output and report say that it exists.
-    again = polyplink("count", sample_run.weights, sample_run.data, "-o", folder, "--device", "cpu")
+    again = polyplink("count", weights, data, "--part", "eval", "-o", folder, "--device", "cpu")
     assert again.exit_code == 0, again.stderr
-    assert "5 procedures (001-001, 001-002, 001-003, ...) have been reviewed here." in again.stdout
+    assert "1 procedure (001-005) has been reviewed here." in again.stdout
     assert f"polyplink hand-off {folder}" in (folder / "report.html").read_text()
     assert all(one["reviewed"] for one in handed_off()[0]["procedures"])
 
     # None of them: nothing is called reviewed.
-    result = count(sample_run.weights, sample_run.data, min_length=60, **options)
-    message = Message("outdated", {"n": 5, "names": "001-001, 001-002, 001-003, ..."})
+    result = count(weights, data, min_length=60, **options)
+    message = Message("outdated", {"n": 1, "names": "001-005"})
     assert str(message) in result.warnings
     warning = message.text("de")
     assert warning in (folder / "report.html").read_text()
@@ -126,14 +128,12 @@ def test_a_review_of_views_that_no_longer_exist_is_not_used(
     assert warning in page
     for one in review["procedures"]:
         assert (one["done"], one["reviewed"], one["outdated"]) == (False, False, True)
-    assert learn_from_refuses(sample_run.weights, folder, tmp_path / "learned")
+    assert learn_from_refuses(weights, folder, tmp_path / "learned")
 
     # A new review withdraws the warning; the old one is there for the views that it was of.
-    desk = Desk(folder)
-    for index in range(len(desk.names)):
-        desk.correct(index, {"kind": "done"})
+    Desk(folder).correct(0, {"kind": "done"})
     assert warning not in handed_off()[0]["warnings"]
-    count(sample_run.weights, sample_run.data, **options)
+    count(weights, data, **options)
     assert {one["corrections"] for one in handed_off()[0]["procedures"]} != {0}
 
 
