@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ import pytest
 from polyplink.data.tables import read_data
 from polyplink.encoders.encode import read_embeddings
 from polyplink.scale.on_ray import shard
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import polyplink
 from tests.conftest import SampleRun
 from tests.kills import contents
 from tests.samples import write_procedures
@@ -99,8 +98,8 @@ def test_vectors_are_equal_without_stored_crops(
 def test_broken_frames_are_remembered_without_stored_crops(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    with_crops = write_procedures(tmp_path / "kept", procedures=1)
-    without_crops = write_procedures(tmp_path / "passing", procedures=1)
+    with_crops = write_procedures(tmp_path / "kept", procedures=1, polyps=1, views=2)
+    without_crops = write_procedures(tmp_path / "passing", procedures=1, polyps=1, views=2)
     embeddings = []
     for folder, option in ((with_crops, "--keep-crops"), (without_crops, "--no-keep-crops")):
         (folder.parent / "frames" / "001-001" / "8.jpg").write_bytes(b"half")
@@ -113,16 +112,6 @@ def test_broken_frames_are_remembered_without_stored_crops(
     for others in embeddings[1:]:
         assert others.tracklet_ids == embeddings[0].tracklet_ids
         assert np.array_equal(others.vectors, embeddings[0].vectors)
-
-
-def test_a_missing_ray_cluster_is_refused(sample_run: SampleRun) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
-        result = polyplink(
-            "embed", sample_run.run, sample_run.data, "--engine", "ray", "--address", address
-        )
-    assert_refused(result, f"no Ray cluster at {address} ")
 
 
 @pytest.mark.slow

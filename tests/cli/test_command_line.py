@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -255,29 +256,6 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
         assert "typer" not in str(inspect.signature(offered))
 
 
-RUN_ALL = """
-import contextlib, io, json, sys
-from polyplink.__main__ import main
-results = []
-for words in {calls}:
-    out, err, sys.argv = io.StringIO(), io.StringIO(), ["polyplink", *words]
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-    results.append([code or 0, out.getvalue(), err.getvalue()])
-print(json.dumps(results))
-"""
-
-
-def run_program(calls: Sequence[Sequence[str]]) -> list[tuple[int, str, str]]:
-    """Exit code, stdout and stderr of each of some calls of the program, in one new process."""
-    command = [sys.executable, "-c", RUN_ALL.format(calls=[*map(list, calls)])]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [(code, out, err) for code, out, err in json.loads(result.stdout)]
-
-
 WRONG_ARGUMENTS = {
     ("improt",): "no command 'improt'; did you mean import?",
     ("count", "film.mp4"): "DATA missing; a video is counted by `polyplink run film.mp4`; see",
@@ -297,22 +275,22 @@ WRONG_ARGUMENTS = {
 
 def test_mistakes_in_arguments_are_one_line_and_exit_code_2(sample_run: SampleRun) -> None:
     data = str(sample_run.data)
-    calls = [[word.replace("{data}", data) for word in words] for words in WRONG_ARGUMENTS]
-    results = run_program(calls)
-    for message, (code, out, err) in zip(WRONG_ARGUMENTS.values(), results, strict=True):
-        assert (code, out) == (2, "")
-        (line,) = err.splitlines()
+    for words, message in WRONG_ARGUMENTS.items():
+        result = polyplink(*(word.replace("{data}", data) for word in words))
+        assert (result.exit_code, result.stdout) == (2, "")
+        (line,) = result.stderr.splitlines()
         assert line.startswith("polyplink: ")
         assert message.replace("{data}", data) in line
 
 
 def test_no_arguments_and_a_group_without_a_verb_print_the_help() -> None:
-    whole, group = run_program([(), ("recipes",)])
-    assert whole[0] == 0
-    assert "Count a recording:" in whole[1]
-    assert group[0] == 2
-    assert group[2].startswith("Usage: polyplink recipes")
-    assert len(group[2].splitlines()) > 5
+    code, stdout, _ = run_program()
+    assert code == 0
+    assert "Count a recording:" in stdout
+    group = polyplink("recipes")
+    assert group.exit_code == 2
+    assert group.stderr.startswith("Usage: polyplink recipes")
+    assert len(group.stderr.splitlines()) > 5
 
 
 @pytest.mark.parametrize(
@@ -340,15 +318,20 @@ def test_recipes_are_listed() -> None:
     assert 'table 1, row "SFE"' in rows["sfe"]["what it is"]
 
 
+def run_program(*words: str, streams: str = "", **variables: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the program, in a shell that redirects its streams."""
+    command = f"exec {sys.executable} -m polyplink {shlex.join(words)} {streams}"
+    result = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=False, env=os.environ | variables
+    )
+    return result.returncode, result.stdout, result.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_output_device_is_one_line() -> None:
-    with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "polyplink", "--help"]
-        result = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert result.returncode == 2
-    (line,) = result.stderr.splitlines()
+    code, _, stderr = run_program("--version", streams="> /dev/full")
+    (line,) = stderr.splitlines()
+    assert code == 2
     assert line.startswith("polyplink: the disk is full")
 
 
@@ -363,12 +346,10 @@ def test_a_path_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 def test_characters_outside_the_encoding_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "α.safetensors").touch()
-    command = [sys.executable, "-m", "polyplink", "weights", "list"]
-    environment = {"PYTHONIOENCODING": "cp1252"}  # as of a pipe on Windows
-    environment = os.environ | environment | {"POLYPLINK_HOME": str(tmp_path)}
-    result = subprocess.run(command, env=environment, capture_output=True, check=False)
-    assert (result.returncode, result.stderr) == (0, b"")
-    assert rb"\u03b1.safetensors" in result.stdout
+    variables = {"PYTHONIOENCODING": "cp1252", "POLYPLINK_HOME": str(tmp_path)}  # Windows' pipes
+    code, stdout, stderr = run_program("weights", "list", **variables)
+    assert (code, stderr) == (0, "")
+    assert r"\u03b1.safetensors" in stdout
 
 
 def test_only_messages_of_polyplink_are_printed() -> None:
@@ -394,17 +375,15 @@ subprocess.run({worker!r})
 
 @pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_accepted(streams: str) -> None:
-    command = f"{sys.executable} -m polyplink weights list --json {streams}"
-    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert run_program("--version", streams=streams) == (0, "", "")
 
 
 def test_a_closed_pipe_gives_no_traceback() -> None:
     command = [sys.executable, "-m", "polyplink", "weights", "list", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True)
     assert process.stdout is not None
-    assert process.stderr is not None
     process.stdout.close()
+    assert process.stderr is not None
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait() == 0
