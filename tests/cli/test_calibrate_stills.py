@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import polars as pl
 import pytest
 import torch
-from onnx import TensorProto, helper
 from PIL import Image
 
 from polyplink.core.artefacts import file_key
@@ -26,10 +24,8 @@ from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun
+from tests.detect.test_onnx import write_model
 from tests.encoders.small import SFE
-
-WIDTH, HEIGHT = 400, 320  # of the frames rendered by `calibrate`
-BLUE = 0.2  # a pixel shows a polyp if blue exceeds red by this share
 
 
 @pytest.fixture(scope="module")
@@ -57,66 +53,31 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "data"
 
 
+BLUE_REGIONS = """
+import numpy as np
+
+def find_blue(image):
+    rows, columns = np.nonzero(image[..., 2] > image[..., 0] + 51.0)
+    if not len(rows):
+        return np.empty((0, 5))
+    left, top = columns.min(), rows.min()
+    return np.array([[left, top, columns.max() + 1 - left, rows.max() + 1 - top, 0.9]])
+"""
+
+
 @pytest.fixture(scope="module")
 def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An ONNX detector of blue regions; its record says that g0 and an empty image trained it."""
-    constants: dict[str, tuple[int, Any]] = {
-        "red": (TensorProto.INT64, [0]),
-        "blue": (TensorProto.INT64, [2]),
-        "least": (TensorProto.FLOAT, [BLUE]),
-        "one": (TensorProto.INT64, [1]),
-        "flat": (TensorProto.INT64, [1, 1, 1]),
-        "class": (TensorProto.FLOAT, [0.0]),
-    }
-    nodes = [
-        helper.make_node("Gather", ["images", "blue"], ["b"], axis=1),
-        helper.make_node("Gather", ["images", "red"], ["r"], axis=1),
-        helper.make_node("Sub", ["b", "r"], ["more"]),
-        helper.make_node("Greater", ["more", "least"], ["polyp"]),
-        helper.make_node("Cast", ["polyp"], ["inside"], to=TensorProto.FLOAT),
-        helper.make_node("ReduceMax", ["inside"], ["score"], keepdims=1),
-    ]
-    corners = []
-    for axis, across in ((3, 2), (2, 3)):
-        profile = f"profile{axis}"
-        nodes.append(helper.make_node("ReduceMax", ["inside"], [profile], axes=[across]))
-        for last in (0, 1):
-            index = f"at{axis}{last}"
-            nodes.append(
-                helper.make_node("ArgMax", [profile], [index], axis=axis, select_last_index=last)
-            )
-            if last:
-                nodes.append(helper.make_node("Add", [index, "one"], [f"{index}+"]))
-                index = f"{index}+"
-            nodes.append(helper.make_node("Cast", [index], [f"{index}f"], to=TensorProto.FLOAT))
-            corners.append((last, axis, f"{index}f"))
-    box = [name for _, _, name in sorted(corners, key=lambda corner: (corner[0], -corner[1]))]
-    parts = [f"{name}r" for name in [*box, "score"]]
-    nodes += [
-        helper.make_node("Reshape", [name, "flat"], [part])
-        for name, part in zip([*box, "score"], parts, strict=True)
-    ]
-    nodes.append(helper.make_node("Reshape", ["class", "flat"], ["classr"]))
-    nodes.append(helper.make_node("Concat", [*parts, "classr"], ["output0"], axis=2))
-    shape = [1, 3, HEIGHT, WIDTH]
-    graph = helper.make_graph(
-        nodes,
-        "detector",
-        [helper.make_tensor_value_info("images", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("output0", TensorProto.FLOAT, [1, 1, 6])],
-        [helper.make_tensor(name, kind, [len(v)], v) for name, (kind, v) in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    path = tmp_path_factory.mktemp("detector") / "blue.onnx"
-    onnx.save(model, str(path))
-    (path.parent / "empty").mkdir()
-    files = [path.parent / "empty" / f"{k}.png" for k in range(3)]
+    """An ONNX detector; its record says that g0 and an empty image trained it."""
+    folder = tmp_path_factory.mktemp("detector")
+    (folder / "empty").mkdir()
+    files = [folder / "empty" / f"{k}.png" for k in range(3)]
     for k, file in enumerate(files):
         Image.fromarray(np.full((240, 300, 3), 90 + k, np.uint8)).save(file)
     trained_on = ["g0", file_key(files[0])]
     record = {"layout": "nms", "trained_on": trained_on, "name": "blue", "high": 0.5, "low": 0.3}
-    path.with_suffix(".json").write_text(json.dumps(record))
-    return path
+    (folder / "blue.json").write_text(json.dumps(record))
+    box = {"output0": np.array([[[10.0, 8.0, 26.0, 20.0, 0.9, 0.0]]])}
+    return write_model(folder / "blue.onnx", box, [1, 3, 64, 64])
 
 
 def test_stills_of_the_test_are_of_other_groups_and_have_one_box(
@@ -145,6 +106,11 @@ def test_a_detector_is_calibrated_and_tested_on_stills(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    functions: dict[str, Any] = {}
+    exec(BLUE_REGIONS, functions)
+    monkeypatch.setattr(
+        OnnxDetector, "__call__", lambda _, image: functions["find_blue"](image.rgb())
+    )
     command: tuple[str | Path, ...] = ("calibrate", sample_run.weights, "--stills", stills)
     command += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
     command += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
@@ -171,18 +137,6 @@ def test_a_detector_is_calibrated_and_tested_on_stills(
     calibration = operating["calibration"]
     assert (calibration["detector"], calibration["material"]) == ("blue", "stills in motion")
     assert calibration["procedures"] == 4
-
-
-BLUE_REGIONS = """
-import numpy as np
-
-def find_blue(image):
-    rows, columns = np.nonzero(image[..., 2] > image[..., 0] + 51.0)
-    if not len(rows):
-        return []
-    left, top = columns.min(), rows.min()
-    return [[left, top, columns.max() + 1 - left, rows.max() + 1 - top, 0.9]]
-"""
 
 
 @pytest.mark.slow

@@ -327,7 +327,7 @@ def test_a_count_calls_few_source_files(
     before = sys.getprofile()
     sys.setprofile(record_file)
     try:
-        count(sample_run.run, sample_run.data, out=tmp_path / "count", device="cpu")
+        count(sample_run.run, sample_run.data, out=tmp_path / "c", part="eval", device="cpu")
     finally:
         sys.setprofile(before)
     assert 40 < len(entered) <= 47, sorted(entered)

@@ -5,9 +5,15 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
+from polyplink.core.artefacts import to_plain
+from polyplink.core.errors import PolyplinkError
+from polyplink.learn.model import loss_of
 from polyplink.recipes.by_name import find_recipe, override
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import TINY, SampleRun
@@ -103,11 +109,10 @@ def test_mistakes_in_recipe_files_are_refused(recipe_file: Path, sample_run: Sam
 def test_a_loss_of_a_file_replaces_that_of_a_recipe(
     recipe_file: Path, sample_run: SampleRun
 ) -> None:
-    sets = [f"--set=loss.kind={recipe_file}:Spread", "--set=loss.least=0.25"]
-    result = polyplink("train", "ntssl-demo", sample_run.data, *_tiny(recipe_file), *sets)
-    assert result.exit_code == 0, result.output
-    run = json.loads((recipe_file.parent / "run" / "run.json").read_text())
-    assert run["settings"]["loss"] == {"kind": "spread", "least": 0.25}
+    changes = [f"loss.kind={recipe_file}:Spread", "loss.least=0.25"]
+    assert to_plain(override(find_recipe("ntssl-demo"), changes).loss) == {
+        "kind": "spread", "least": 0.25,
+    }  # fmt: skip
     for name, message in (
         ("Spred", "has no loss 'Spred'"),
         ("recipe", ":recipe is not a dataclass"),
@@ -120,8 +125,6 @@ def test_a_loss_of_a_file_replaces_that_of_a_recipe(
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("views.tracklets.std(dim=0)).relu().mean()", "views.tracklets)", "of shape ("),
-        ("return (self", "return 0.5 or (self", "'spread' returns 0.5, not a scalar tensor"),
         (".std(dim=0)", ".detach()", "loss 'spread' has no gradient"),
         (".mean()", ".mean() * float('nan')", "start anew in another --out with loss 'spread' cor"),
         ('"spread"\n', '"nt_xent"\n', "has the kind 'nt_xent', and a built-in loss has this name"),
@@ -136,6 +139,20 @@ def test_mistakes_in_a_loss_are_refused(
     recipe_file.write_text(RECIPE.replace(before, after))
     result = polyplink("train", recipe_file, sample_run.data, *_tiny(recipe_file))
     assert_refused(result, message.format(recipe_file))
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [("views.tracklets", r"a tensor of shape \(6, 4\)"), ("0.5", "'spread' returns 0.5")],
+)
+def test_a_loss_that_is_not_a_scalar_tensor_is_refused(
+    recipe_file: Path, returned: str, message: str
+) -> None:
+    computed = "(self.least - views.tracklets.std(dim=0)).relu().mean()"
+    recipe_file.write_text(RECIPE.replace(computed, returned))
+    views: Any = SimpleNamespace(tracklets=torch.ones(6, 4))
+    with pytest.raises(PolyplinkError, match=f"{message}, not a scalar tensor"):
+        loss_of(find_recipe(str(recipe_file)).loss, views)
 
 
 def test_a_loss_called_with_the_wrong_arguments_is_named(
