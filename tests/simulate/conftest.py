@@ -1,6 +1,6 @@
-"""A rendered smoke set, shared by the tests of the simulator."""
+"""A rendered set of two procedures, shared by the tests of the simulator."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,8 @@ import pytest
 from polyplink.data.tables import DataSet
 from polyplink_lab.simulate.data_set import simulate
 from polyplink_lab.simulate.presets import smoke
+
+PRESET = replace(smoke(), polyps=(("001-001", 1), ("001-009", 2)))
 
 
 @dataclass(frozen=True)
@@ -23,5 +25,5 @@ class SmokeSet:
 def smoke_set(tmp_path_factory: pytest.TempPathFactory) -> SmokeSet:
     out = tmp_path_factory.mktemp("simulate") / "smoke"
     progress_calls: list[tuple[int, int]] = []
-    data = simulate(out, smoke(), 0, workers=1, progress=lambda *step: progress_calls.append(step))
+    data = simulate(out, PRESET, 0, workers=1, progress=lambda *step: progress_calls.append(step))
     return SmokeSet(out, data, progress_calls)

@@ -29,7 +29,7 @@ from polyplink_lab.simulate.presets import (
     smoke,
 )
 from polyplink_lab.simulate.procedure_specs import procedure_specs
-from tests.simulate.conftest import SmokeSet
+from tests.simulate.conftest import PRESET, SmokeSet
 
 QUICK = dataclasses.replace(
     smoke(),
@@ -56,7 +56,7 @@ def contents(out: Path) -> dict[str, str]:
 
 def test_the_folder_has_the_layout_of_real_colon(smoke_set: SmokeSet) -> None:
     assert {path.name for path in smoke_set.out.iterdir()} == {
-        *(f"{name}_{kind}" for name, _ in smoke().polyps for kind in ("frames", "annotations")),
+        *(f"{name}_{kind}" for name, _ in PRESET.polyps for kind in ("frames", "annotations")),
         "video_info.csv",
         "lesion_info.csv",
         "dataset_description.md",
@@ -69,7 +69,7 @@ def test_the_folder_has_the_layout_of_real_colon(smoke_set: SmokeSet) -> None:
             assert names == {f"{name}_{frame}.{ending}" for frame in range(frames)}
     assert "preset smoke, seed 0" in (smoke_set.out / "dataset_description.md").read_text()
     assert read_json(smoke_set.out / "run.json")["seed"] == 0
-    assert smoke_set.progress_calls == [(done, 4) for done in range(5)]
+    assert smoke_set.progress_calls == [(done, 2) for done in range(3)]
 
 
 def test_importing_the_folder_gives_the_same_data_set(smoke_set: SmokeSet) -> None:
@@ -81,7 +81,7 @@ def test_importing_the_folder_gives_the_same_data_set(smoke_set: SmokeSet) -> No
 
 
 def test_boxes_have_true_identities_and_the_truth_is_stored(smoke_set: SmokeSet) -> None:
-    for spec in procedure_specs(smoke(), 0):
+    for spec in procedure_specs(PRESET, 0):
         boxes_of_procedure = smoke_set.data.detections.filter(
             pl.col("procedure_id") == spec.procedure_id
         )
@@ -117,7 +117,7 @@ def test_views_of_a_polyp_differ_more_between_looks_than_within(smoke_set: Smoke
             colours = []
             for row in run[5:25:5].iter_rows(named=True):
                 image = simplejpeg.decode_jpeg((smoke_set.out / row["image"]).read_bytes())
-                assert image.shape == (smoke().height, smoke().width, 3)
+                assert image.shape == (PRESET.height, PRESET.width, 3)
                 x, y, w, h = (int(row[k]) for k in "xywh")
                 colours.append(image[y : y + h, x : x + w].mean((0, 1)))
             inside.append(np.std(colours, axis=0).mean())
@@ -130,7 +130,7 @@ def test_views_of_a_polyp_differ_more_between_looks_than_within(smoke_set: Smoke
 
 
 def test_tables_can_be_read_as_a_data_folder(tmp_path: Path) -> None:
-    harder = WRITINGS["tables"](smoke()).at_difficulty(0.75)
+    harder = WRITINGS["tables"](ONE).at_difficulty(0.75)
     data = simulate(tmp_path / "a", harder, 0, workers=1)
     assert read_data(tmp_path / "a").key == data.key
     assert data.detections["image"].null_count() == data.detections.height > 0
@@ -141,26 +141,26 @@ def test_tables_can_be_read_as_a_data_folder(tmp_path: Path) -> None:
 
 
 def test_archives_have_the_members_of_the_folders(tmp_path: Path, smoke_set: SmokeSet) -> None:
-    archives = dataclasses.replace(smoke(), frames="none", annotations="archives")
+    archives = dataclasses.replace(PRESET, frames="none", annotations="archives")
     written = simulate(tmp_path / "archives", archives, 0, workers=1)
     imported = import_real_colon(tmp_path / "archives")
     assert imported.data.key == written.key
     assert not list((tmp_path / "archives").glob("*_frames"))
-    path = tmp_path / "archives" / "001-002_annotations.tar.gz"
+    path = tmp_path / "archives" / "001-001_annotations.tar.gz"
     with tarfile.open(path) as archive:
         names = archive.getnames()
         frame = archive.extractfile(names[7]).read()  # type: ignore[union-attr]
-    folder = smoke_set.out / "001-002_annotations"
-    assert names == [f"{folder.name}/001-002_{k}.xml" for k in range(len(names))]
+    folder = smoke_set.out / "001-001_annotations"
+    assert names == [f"{folder.name}/001-001_{k}.xml" for k in range(len(names))]
     assert len(names) == len(list(folder.iterdir()))
-    assert frame == (folder / "001-002_7.xml").read_bytes()
+    assert frame == (folder / "001-001_7.xml").read_bytes()
     before = path.read_bytes()  # an existing archive is kept; the same set gives the same bytes
     path.unlink()
     (tmp_path / "archives" / "run.json").unlink()
-    (tmp_path / "archives" / "001-001_annotations.tar.gz").write_bytes(b"kept")
+    (tmp_path / "archives" / "001-009_annotations.tar.gz").write_bytes(b"kept")
     simulate(tmp_path / "archives", archives, 0, workers=1)
     assert path.read_bytes() == before
-    assert (tmp_path / "archives" / "001-001_annotations.tar.gz").read_bytes() == b"kept"
+    assert (tmp_path / "archives" / "001-009_annotations.tar.gz").read_bytes() == b"kept"
 
 
 def test_file_names_of_procedure_001_012_have_a_point(tmp_path: Path, smoke_set: SmokeSet) -> None:
@@ -188,22 +188,8 @@ def test_writings_change_only_frames_and_annotations() -> None:
     assert WRITINGS["frames"](preset("smoke")).frames == "all"
 
 
-def test_boxed_writes_only_frames_with_a_box(tmp_path: Path) -> None:
-    boxed = dataclasses.replace(ONE, frames="boxed")
-    job = Job(tmp_path, boxed, 0, procedure_specs(boxed, 0)[0], "cpu")
-    before = job.done
-    write_procedure(job)
-    assert (before, job.done) == (False, True)
-    boxes = pl.read_parquet(tmp_path / "simulation" / "001-001.parquet")
-    assert boxes.equals(boxes_of(plan_procedure(boxed, 0, job.spec)))
-    assert boxes.height == 5
-    names = {path.name for path in job.frames.iterdir()}
-    assert names == {f"001-001_{frame}.jpg" for frame in boxes["frame"]}
-
-
 def test_a_set_without_polyps_has_empty_tables(tmp_path: Path) -> None:
-    empty = dataclasses.replace(TABLES, polyps=(("001-002", 0),))
-    data = simulate(tmp_path, empty, 0, workers=1)
+    data = simulate(tmp_path, dataclasses.replace(TABLES, polyps=(("001-002", 0),)), 0, workers=1)
     assert data.detections.is_empty()
     assert data.polyps.is_empty()
     assert data.splits == {"negative": ["001-002"]}
@@ -246,20 +232,28 @@ def test_an_interrupted_set_continues(tmp_path: Path) -> None:
     assert contents(tmp_path / "a") == contents(tmp_path / "fresh")
 
 
-def test_leftovers_of_a_killed_run_are_replaced(tmp_path: Path) -> None:
-    job = Job(tmp_path, ONE, 0, procedure_specs(ONE, 0)[0], "cpu")
-    job.frames.mkdir()  # frames without stored truth
+def test_a_procedure_replaces_leftovers_and_boxed_writes_only_frames_with_a_box(
+    tmp_path: Path,
+) -> None:
+    boxed = dataclasses.replace(ONE, frames="boxed")
+    job = Job(tmp_path, boxed, 0, procedure_specs(boxed, 0)[0], "cpu")
+    job.frames.mkdir()  # frames without stored truth, left by a killed run
     (job.frames / "old.jpg").touch()
     (tmp_path / ".001-001_frames.123.part").mkdir()
+    before = job.done
     write_procedure(job)
+    assert (before, job.done) == (False, True)
     assert not list(tmp_path.glob(".*"))
+    boxes = pl.read_parquet(tmp_path / "simulation" / "001-001.parquet")
+    assert boxes.equals(boxes_of(plan_procedure(boxed, 0, job.spec)))
+    assert boxes.height == 5
     names = {path.name for path in job.frames.iterdir()}
-    assert names == {f"001-001_{frame}.jpg" for frame in range(job.spec.n_frames)}
+    assert names == {f"001-001_{frame}.jpg" for frame in boxes["frame"]}
 
 
 def test_simulating_a_finished_set_writes_nothing(smoke_set: SmokeSet) -> None:
     before = {path: path.stat().st_mtime_ns for path in smoke_set.out.rglob("*") if path.is_file()}
-    repeated = simulate(smoke_set.out, smoke(), 0)
+    repeated = simulate(smoke_set.out, PRESET, 0)
     assert repeated.key == smoke_set.data.key
     after = {path: path.stat().st_mtime_ns for path in smoke_set.out.rglob("*") if path.is_file()}
     assert before == after

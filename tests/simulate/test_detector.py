@@ -1,6 +1,7 @@
 """The simulated detector: rates of its presets, and its false alarms."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -9,17 +10,14 @@ import torch
 
 from polyplink.data.tables import DataSet
 from polyplink.testing import check_simulated_detector
-from polyplink_lab.simulate.detector import (
-    DETECTORS,
-    detect_simulated,
-    detector_boxes,
-)
+from polyplink_lab.simulate.data_set import simulate
+from polyplink_lab.simulate.detector import DETECTORS, detect_simulated, detector_boxes
 from polyplink_lab.simulate.lookalikes import fold_height, wall_behind
+from polyplink_lab.simulate.presets import WRITINGS, smoke
 from polyplink_lab.simulate.rendering import planned
-from tests.simulate.conftest import SmokeSet
 
 
-def annotated_procedures(procedures: int = 12, frames: int = 900) -> DataSet:
+def annotated_procedures(procedures: int = 12, frames: int = 450) -> DataSet:
     """Procedures with one polyp that stays in view, of a different size in each."""
     names = [f"p{k:02d}" for k in range(procedures)]
     frame = np.tile(np.arange(frames), procedures)
@@ -64,14 +62,15 @@ def test_recall_equals_that_of_the_preset_and_misses_come_in_runs(name: str) -> 
     # A hit follows a hit much more often than if frames were independent.
     frames = true.sort("procedure_id", "frame")["frame"].to_numpy()
     assert (np.diff(frames) == 1).mean() > preset.recall + (1 - preset.recall) / 2
-    assert boxes.equals(detect_simulated(data, preset, seed=0))
-    assert not boxes.equals(detect_simulated(data, preset, seed=1))
+    if name == "good":
+        assert boxes.equals(detect_simulated(data, preset, seed=0))
+        assert not boxes.equals(detect_simulated(data, preset, seed=1))
 
 
 def test_small_boxes_and_new_views_are_missed_more_often() -> None:
     hits = []
-    for seed in range(8):
-        data = annotated_procedures(frames=60)
+    data = annotated_procedures(frames=60)
+    for seed in range(5):
         boxes = detect_simulated(data, DETECTORS["gi-genius"], seed)
         hits.append(boxes.drop_nulls("truth").select("procedure_id", "frame"))
     procedure, frame = pl.concat(hits)
@@ -106,13 +105,10 @@ def test_the_simulated_detector_fulfils_the_plugin_contract() -> None:
 
 
 @pytest.mark.slow
-def test_false_alarms_of_simulated_procedures_stay_on_folds_of_the_wall(
-    smoke_set: SmokeSet,
-) -> None:
-    boxes = smoke_set.data.detections.with_columns(image=pl.lit(None, pl.String))
-    data = replace(smoke_set.data, detections=boxes)
+def test_false_alarms_of_simulated_procedures_stay_on_folds_of_the_wall(tmp_path: Path) -> None:
+    data = simulate(tmp_path, WRITINGS["tables"](smoke()), 0, workers=1)
     preset = replace(DETECTORS["shifted"], median_alarm=8.0)
-    on_folds = detect_simulated(data, preset, seed=0, folder=smoke_set.out)
+    on_folds = detect_simulated(data, preset, seed=0, folder=tmp_path)
     drifting = detect_simulated(data, preset, seed=0)
     hits = pl.col("truth").is_not_null()
     assert on_folds.filter(hits).equals(drifting.filter(hits))
@@ -121,7 +117,7 @@ def test_false_alarms_of_simulated_procedures_stay_on_folds_of_the_wall(
         for boxes in (on_folds, drifting)
     ]
     assert n_alarms[0] == n_alarms[1]
-    plan, _ = planned(smoke_set.out, "001-009")
+    plan, _ = planned(tmp_path, "001-009")
     size = np.array([plan.spec.width, plan.spec.height])
 
     def on_wall(boxes: pl.DataFrame) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,13 +12,7 @@ from polyplink_lab.simulate.course.scene import MIN_AREA
 from polyplink_lab.simulate.picture.rays import Windows
 from polyplink_lab.simulate.picture.render import Renderer
 from polyplink_lab.simulate.plan import Plan, boxes_of, pixel_boxes, plan_procedure
-from tests.simulate.scenes import (
-    MINI,
-    mini_appearance,
-    mini_plan,
-    mini_spec,
-    with_larger_frames,
-)
+from tests.simulate.scenes import MINI, mini_appearance, mini_plan, mini_spec, with_larger_frames
 
 EDGES: st.SearchStrategy[np.ndarray] = st.lists(
     st.tuples(*[st.floats(0, 1)] * 4), min_size=1, max_size=5
@@ -126,7 +120,7 @@ def assert_boxes_bound_masks(plan: Plan, frames: NDArray[np.int64], seed: int = 
 def test_boxes_bound_the_rendered_masks_and_none_is_missing(seed: int) -> None:
     """Frames of looks at one polyp and two polyps, between looks, and after removals."""
     plan = mini_plan(seed)
-    assert assert_boxes_bound_masks(plan, np.arange(seed, plan.spec.n_frames, 6), seed) > 25
+    assert assert_boxes_bound_masks(plan, np.arange(seed, plan.spec.n_frames, 9), seed) > 25
 
 
 def test_boxes_bound_the_masks_in_large_frames() -> None:
@@ -146,7 +140,7 @@ def test_boxes_cut_by_the_frame_edge_bound_the_masks() -> None:
     assert (w * h).min() >= MIN_AREA * 96 * 84
     edge = (np.minimum(x, y) == 0) | (x + w == 95) | (y + h == 83)
     frames = np.unique(boxes["frame"].to_numpy()[edge])
-    assert assert_boxes_bound_masks(plan, frames, seed=1) > 3
+    assert assert_boxes_bound_masks(plan, frames[::4], seed=1) > 3
 
 
 # --- What pictures show ---------------------------------------------------------------------
@@ -161,7 +155,7 @@ def test_a_removed_polyp_is_not_rendered() -> None:
     visible_frames = 0
     for polyp, removed_at in enumerate(plan.timeline.removed):
         assert removed_at is not None
-        after = np.arange(removed_at, min(removed_at + 12, plan.spec.n_frames), 2)
+        after = np.arange(removed_at, min(removed_at + 12, plan.spec.n_frames), 5)
         assert not (masks_of(plan, after) == polyp).any()
         visible_frames += int((masks_of(without_removals, after) == polyp).any((1, 2)).sum())
     assert visible_frames > 0

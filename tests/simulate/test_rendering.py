@@ -35,8 +35,6 @@ from polyplink_lab.simulate.rendering import (
 )
 from tests.simulate.conftest import SmokeSet
 
-WIDTH, HEIGHT = smoke().width, smoke().height
-
 
 @pytest.fixture(scope="module")
 def procedure(smoke_set: SmokeSet) -> SimulatedProcedure:

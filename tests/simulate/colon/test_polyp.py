@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,24 +19,17 @@ from polyplink_lab.simulate.colon.polyp import (
     FORMS,
     Traits,
     draw_traits,
-    map_directions,
     place_lump,
     surface_maps,
     wall_frame,
 )
 from polyplink_lab.simulate.colon.surface import (
-    MAP_EXTENT,
     MM_PER_UNIT,
     draw_colon,
     lump_distance,
     wall_distance,
 )
-from polyplink_lab.simulate.colon.tissue import (
-    HABITS,
-    draw_pattern,
-    draw_tissue,
-    paint_map,
-)
+from polyplink_lab.simulate.colon.tissue import HABITS, draw_tissue, paint_map
 
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(1, 17).map(float)
@@ -59,7 +53,7 @@ def test_traits_are_in_their_ranges(seed: int, size: float, kind: str, difficult
         assert 0 <= value <= 1
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(SEEDS, SIZES, KINDS)
 def test_maps_are_finite_and_radii_positive(seed: int, size: float, kind: str) -> None:
     maps = surface_maps(np.random.default_rng(seed), traits_of(seed, size, kind, 0.0))
@@ -72,32 +66,16 @@ def test_maps_are_finite_and_radii_positive(seed: int, size: float, kind: str) -
     assert torch.isfinite(maps).all()
 
 
-def test_map_directions_are_stereographic() -> None:
-    directions = map_directions()
-    np.testing.assert_allclose(np.linalg.norm(directions, axis=0), 1)
-    size = directions.shape[1]
-    for row, column in ((0, 0), (10, 60), (size - 1, 3)):
-        x, y, z = directions[:, row, column]
-        place = [2 * MAP_EXTENT * k / (size - 1) - MAP_EXTENT for k in (column, row)]
-        assert [x / (1 + z), y / (1 + z)] == pytest.approx(place)
-
-
-def test_polyps_of_different_seeds_differ() -> None:
-    traits = [traits_of(seed) for seed in range(30)]
-    assert len({t.tissue for t in traits}) == 30
-    assert len({t.lobes for t in traits}) > 3
-    first, second = (surface_maps(np.random.default_rng(seed), traits[0]) for seed in (0, 1))
-    assert (first - second).abs().mean() > 0.05
-
-
-def share_of(paris: str, size: float, kind: str = "AD") -> float:
-    return float(np.mean([traits_of(seed, size, kind).form.paris == paris for seed in range(400)]))
+def forms_of(size: float, kind: str = "AD") -> Counter[str]:
+    """How many of 200 polyps have each form."""
+    return Counter(traits_of(seed, size, kind).form.paris for seed in range(200))
 
 
 def test_forms_are_as_frequent_as_in_the_literature() -> None:
-    assert share_of("Is", 3) > share_of("IIa", 3) > share_of("Isp", 3) > share_of("Ip", 3)
-    assert share_of("Ip", 3) < 0.03 < 0.12 < share_of("Ip", 9)
-    assert share_of("IIa", 3, "SSL") > share_of("IIa", 3) + 0.1
+    small, large, serrated = forms_of(3), forms_of(9), forms_of(3, "SSL")
+    assert small["Is"] > small["IIa"] > small["Isp"] > small["Ip"]
+    assert small["Ip"] < 6 < 24 < large["Ip"]
+    assert serrated["IIa"] > small["IIa"] + 20
 
 
 def test_polyps_are_more_similar_at_higher_difficulty() -> None:
@@ -140,7 +118,7 @@ def test_exactly_the_classes_of_the_release_have_a_habit() -> None:
         draw_tissue(np.random.default_rng(0), "ADE", 1.0)
 
 
-@pytest.mark.parametrize("spread", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("spread", [0.5, 1.5])
 def test_histology_is_only_partly_predictable_from_the_surface(spread: float) -> None:
     """A linear probe distinguishes adenomas better than chance but not perfectly.
 
@@ -157,24 +135,6 @@ def test_histology_is_only_partly_predictable_from_the_surface(spread: float) ->
     probe = make_pipeline(StandardScaler(), LogisticRegression())
     scores = cross_val_predict(probe, np.array(rows), is_adenoma, cv=5, method="decision_function")
     assert 0.7 < roc_auc_score(is_adenoma, scores) < 0.9
-
-
-def waves_per_edge(pattern: np.ndarray) -> float:
-    """Mean frequency in the middle of a map."""
-    middle = pattern[32:96, 32:96]
-    power = np.abs(np.fft.rfft2(middle - middle.mean())) ** 2
-    rate = np.hypot(*np.meshgrid(np.fft.fftfreq(64, 1 / 64), np.arange(33), indexing="ij"))
-    return float((rate * power).sum() / power.sum())
-
-
-def waves_of(kind: int, pitch: float) -> float:
-    rng = np.random.default_rng(0)
-    return waves_per_edge(draw_pattern(rng, np.eye(4)[kind], map_directions(), pitch, 0.4))
-
-
-@pytest.mark.parametrize("kind", range(4))
-def test_a_higher_pitch_gives_a_finer_pattern(kind: int) -> None:
-    assert waves_of(kind, 20.0) > 1.5 * waves_of(kind, 8.0)
 
 
 MEAN = torch.tensor([0.8, 0.35, 0.28])

@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.spatial.transform import Rotation
 
 from polyplink_lab.simulate.colon.projection import (
@@ -107,20 +107,15 @@ def projected_box(outline: Outline, lens: Lens, phase: float) -> np.ndarray:
     return np.asarray(project(Outlines.of([outline]), cameras, lens, ONE, ONE)[0])
 
 
-@settings(max_examples=40)
 @given(
     st.integers(0, 2**31),
     st.sampled_from(sorted(LENSES)),
     st.tuples(st.floats(-1.2, 1.2), st.floats(-1.0, 1.0), st.floats(-2, 2)),
     st.floats(0, 6.3),
-    st.sampled_from([(12, 20), (10, 14), (8, 15)]),
+    st.sampled_from([(6, 10), (5, 9)]),
 )
 def test_projected_boxes_equal_those_of_clipped_triangles(
-    seed: int,
-    name: str,
-    offset: tuple[float, float, float],
-    phase: float,
-    size: tuple[int, int],
+    seed: int, name: str, offset: tuple[float, float, float], phase: float, size: tuple[int, int]
 ) -> None:
     """For every lens, and also with the camera inside the outline."""
     outline = cap(np.random.default_rng(seed), np.array(offset), *size)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.spatial.transform import Rotation
 
 from polyplink_lab.simulate.colon.surface import draw_colon
@@ -107,7 +107,6 @@ def test_a_look_keeps_its_distance_and_its_polyp_in_view(seed: int, reach: float
     np.testing.assert_allclose(square, np.tile(np.eye(3), (347, 1, 1)), atol=1e-9)
 
 
-@settings(max_examples=30)
 @given(SEEDS)
 def test_a_look_moves_smoothly(seed: int) -> None:
     path = follow_looks(STILL, targets(1), poses(seed, [90]), np.zeros(90))

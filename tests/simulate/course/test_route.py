@@ -22,13 +22,7 @@ from polyplink_lab.simulate.course.conditions import (
     draw_splash,
     picture_motion,
 )
-from polyplink_lab.simulate.course.route import (
-    BLINK_GAP,
-    FREE,
-    Pose,
-    travel,
-    turn_away,
-)
+from polyplink_lab.simulate.course.route import BLINK_GAP, FREE, Pose, travel, turn_away
 from polyplink_lab.simulate.course.timeline import Timeline
 from tests.simulate.course.test_camera import angles_between
 from tests.simulate.scenes import mini_plan, mini_spec

@@ -1,12 +1,11 @@
 """Timelines: when polyps are viewed, treated and removed."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink_lab.simulate.course.timeline import (
@@ -26,7 +25,7 @@ from polyplink_lab.simulate.course.timeline import (
     look_lengths,
     mean_gap,
 )
-from polyplink_lab.simulate.presets import PRESETS, Preset, preset, real_colon_sim
+from polyplink_lab.simulate.presets import PRESETS, Preset, preset
 from polyplink_lab.simulate.procedure_specs import (
     PairSpec,
     PolypSpec,
@@ -35,21 +34,21 @@ from polyplink_lab.simulate.procedure_specs import (
     stream,
 )
 
-SEEDS = st.integers(0, 2**32)
 
-
-def timelines(tested_preset: Preset, seed: int) -> Iterator[tuple[ProcedureSpec, Timeline]]:
-    for spec in procedure_specs(tested_preset, seed):
-        yield spec, draw_timeline(stream(seed, spec.procedure_id, "course"), spec, tested_preset)
+@cache
+def timelines(name: str) -> list[tuple[ProcedureSpec, Timeline]]:
+    return [
+        (spec, draw_timeline(stream(0, spec.procedure_id, "course"), spec, preset(name)))
+        for spec in procedure_specs(preset(name), 0)
+    ]
 
 
 # --- Whole timelines ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
-@pytest.mark.parametrize("seed", range(2))
-def test_timelines_agree_with_their_specification(name: str, seed: int) -> None:
-    for spec, timeline in timelines(preset(name), seed):
+def test_timelines_agree_with_their_specification(name: str) -> None:
+    for spec, timeline in timelines(name):
         assert timeline.n_frames == spec.n_frames
         assert all(a.end < b.first for a, b in pairwise(timeline.looks))
         if timeline.looks:
@@ -78,7 +77,7 @@ def test_timelines_agree_with_their_specification(name: str, seed: int) -> None:
 
 def test_insertion_takes_a_third_to_a_half_and_shows_few_polyps() -> None:
     early = total = empty = 0
-    for spec, timeline in timelines(real_colon_sim(), 0):
+    for spec, timeline in timelines("real-colon-sim"):
         assert 0.3 * spec.n_frames <= timeline.turn <= 0.5 * spec.n_frames
         early += sum(look.frames for look in timeline.looks if look.first < timeline.turn)
         total += sum(look.frames for look in timeline.looks)
@@ -93,7 +92,7 @@ def test_insertion_takes_a_third_to_a_half_and_shows_few_polyps() -> None:
 
 def test_gaps_last_a_fraction_of_a_second_seconds_or_minutes() -> None:
     gaps, inner = [], []
-    for spec, timeline in timelines(real_colon_sim(), 0):
+    for spec, timeline in timelines("real-colon-sim"):
         gaps_of_procedure = [(b.first - a.end) / spec.fps for a, b in pairwise(timeline.looks)]
         gaps += gaps_of_procedure
         inner += [gap / mean_gap(spec.fps) * spec.fps for gap in gaps_of_procedure if gap < 30]
@@ -192,7 +191,7 @@ def test_a_pair_is_viewed_together_then_one_by_one() -> None:
     assert max(both) < first[-1] < second[-1] == len(visits[0]) - 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_close_and_return_shares_break_the_order(seed: int) -> None:
     visits = visits_of(replace(NEVER, close_share=1.0), seed=seed)
     assert len(visits) == 2
@@ -213,7 +212,7 @@ SPEC = ProcedureSpec("001-001", 30_000, 25.0, 64, 56, "Olympus", 60, "male", 9.0
 LOOKS = [Look(0, 9000, 3000), Look(1, 12_010, 190), Look(0, 12_300, 700), Look(1, 13_005, 200)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_treatment_covers_the_end_of_the_last_looks(seed: int) -> None:
     first, second = draw_treatment(np.random.default_rng(seed), SPEC, LOOKS, [13_000, 13_205])
     assert first[0] == 0

@@ -23,18 +23,14 @@ def instruments(reach: float, kind: float) -> torch.Tensor:
     return torch.tensor([[reach], [0.5 * math.pi], [kind]])
 
 
-@pytest.mark.parametrize("kind", [SNARE, FORCEPS])
-def test_an_instrument_without_reach_is_invisible(kind: float) -> None:
-    drawn = overlays.draw_instruments(IMAGES, full_frame(), instruments(0.0, kind))
-    torch.testing.assert_close(drawn, IMAGES)
-
-
 def test_snare_and_forceps_look_different_and_stay_in_range() -> None:
     snare, forceps = (
         overlays.draw_instruments(IMAGES, full_frame(), instruments(0.9, kind))
         for kind in (SNARE, FORCEPS)
     )
     assert (snare - forceps).abs().max() > 0.2
+    drawn = overlays.draw_instruments(IMAGES, full_frame(), instruments(0.0, SNARE))
+    torch.testing.assert_close(drawn, IMAGES)  # without reach
     for images in (snare, forceps):
         assert images.min() >= 0
         assert images.max() <= 1
@@ -53,16 +49,6 @@ def test_the_clock_advances() -> None:
     first, one_minute_later = overlays.clock(START, 0), overlays.clock(START, 61)
     assert np.array_equal(one_minute_later[0], overlays.text_cells(["05/03/2011", "10:03:04"]))
     assert not np.array_equal(first[0], one_minute_later[0])
-
-
-def test_text_keeps_its_ink_at_small_sizes() -> None:
-    label = overlays.clock(START, 0)
-    large, small = label_image(label, 1248, 959), label_image(label, 96, 74)
-    assert large.max().item() == pytest.approx(overlays.INK, abs=0.02)
-    assert 0.05 < small.max() < 0.75
-    ink = label[0].sum() * label[3] ** 2 * overlays.INK  # in squares of the frame width
-    for image in (large, small):
-        assert float(image.sum()) / image.shape[1] ** 2 == pytest.approx(ink, rel=0.02)
 
 
 def test_text_is_outside_the_field_of_view() -> None:

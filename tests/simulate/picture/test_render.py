@@ -8,11 +8,7 @@ import torch
 from polyplink_lab.simulate.colon.surface import BatchSurface
 from polyplink_lab.simulate.course.conditions import Conditions
 from polyplink_lab.simulate.picture import rays
-from polyplink_lab.simulate.picture.render import (
-    Renderer,
-    draw_appearance,
-    on_device,
-)
+from polyplink_lab.simulate.picture.render import Renderer, draw_appearance, on_device
 from polyplink_lab.simulate.plan import boxes_of
 from tests.simulate.picture.test_rays import CountGpuWaits
 from tests.simulate.scenes import mini_appearance, mini_plan
@@ -39,28 +35,22 @@ def draw(
     return renderer().windows(frames, np.tile(window, (len(frames), 1)), size)
 
 
-def test_images_do_not_depend_on_their_batch() -> None:
-    frames = boxed_frames(5)
-    images, polyps = draw(frames)
-    images_backwards, polyps_again = draw(frames[::-1])
-    assert np.array_equal(images, images_backwards[::-1])
-    assert np.array_equal(polyps, polyps_again[::-1])
-    image_alone, _ = draw(frames[2:3])
-    assert np.array_equal(image_alone[0], images[2])
-
-
-def test_images_do_not_depend_on_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_do_not_depend_on_their_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither on its order, nor on its other frames, nor on the tiles it is drawn in."""
     frames = boxed_frames(2)
     images, polyps = draw(frames)
+    image_alone, polyps_alone = draw(frames[1:])
+    assert np.array_equal(image_alone[0], images[1])
+    assert np.array_equal(polyps_alone[0], polyps[1])
     monkeypatch.setattr(renderer(), "tile", 1000)
-    tiled, polyps_again = draw(frames)
-    assert np.array_equal(polyps, polyps_again)
-    assert np.array_equal(images, tiled)
+    tiled, polyps_again = draw(frames[::-1])
+    assert np.array_equal(tiled[::-1], images)
+    assert np.array_equal(polyps_again[::-1], polyps)
 
 
 def test_the_plain_surface_of_gpus_gives_the_same_images(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images of plain torch equal those of compiled distances up to rounding."""
-    frames = np.linspace(0, PLAN.spec.n_frames - 1, 24).astype(np.int64)
+    frames = boxed_frames(6)
     images, polyps = draw(frames)
     assert len(np.unique(polyps)) > 2
     monkeypatch.setattr(BatchSurface, "distance", lambda s, at, frame: s.plain(at, frame)[0])
@@ -78,7 +68,7 @@ def test_the_number_of_gpu_waits_does_not_depend_on_the_number_of_frames(
     batch_renderer = Renderer(PLAN, mini_appearance(), torch.device("cpu"))
     batch_renderer.tile = batch_renderer.batch
     waits = []
-    for count in (6, 48):
+    for count in (4, 16):
         frames = np.linspace(0, PLAN.spec.n_frames - 1, count).astype(np.int64)
         frames = frames[~PLAN.conditions.blink[frames]]
         with CountGpuWaits() as counter:
@@ -90,7 +80,7 @@ def test_the_number_of_gpu_waits_does_not_depend_on_the_number_of_frames(
 
 
 def test_a_window_equals_its_part_of_the_frame() -> None:
-    frames = boxed_frames(4)
+    frames = boxed_frames(2)
     images, polyps = draw(frames)
     left, top, right, bottom = 16, 8, 80, 64
     part, part_polyps = draw(frames, (left, top, right, bottom), (right - left, bottom - top))
@@ -168,18 +158,18 @@ def images_without_trouble() -> np.ndarray:
 
 
 def windows_of(trouble_renderer: Renderer, window: tuple[float, ...] = WHOLE) -> np.ndarray:
-    frames, size = boxed_frames(4), (int(window[2] - window[0]), int(window[3] - window[1]))
-    return trouble_renderer.windows(frames, np.tile(window, (4, 1)), size)[0].astype(int)
+    frames, size = boxed_frames(3), (int(window[2] - window[0]), int(window[3] - window[1]))
+    return trouble_renderer.windows(frames, np.tile(window, (3, 1)), size)[0].astype(int)
 
 
 @pytest.mark.parametrize("name", sorted(TROUBLES))
 def test_every_trouble_changes_only_its_frames_and_every_window(name: str) -> None:
-    trouble_renderer = with_trouble(name, boxed_frames(4))
+    trouble_renderer = with_trouble(name, boxed_frames(3))
     images = windows_of(trouble_renderer)
     changed = np.abs(images - images_without_trouble()).max((1, 2, 3)) > 2
-    assert changed.tolist() == [False, True, True, True]
+    assert changed.tolist() == [False, True, True]
     image_alone, _ = trouble_renderer.windows(
-        boxed_frames(4)[2:3], np.array([WHOLE]), (WIDTH, HEIGHT)
+        boxed_frames(3)[2:], np.array([WHOLE]), (WIDTH, HEIGHT)
     )
     assert np.array_equal(image_alone[0], images[2])
     part = windows_of(trouble_renderer, (24.0, 20.0, 72.0, 64.0))
@@ -190,9 +180,9 @@ def test_every_trouble_changes_only_its_frames_and_every_window(name: str) -> No
 
 def test_brands_and_near_focus_have_their_texts() -> None:
     corner = (slice(None), slice(0, 8), slice(0, 20))
-    fujifilm = windows_of(with_trouble(None, boxed_frames(4), "Fujifilm"))
+    fujifilm = windows_of(with_trouble(None, boxed_frames(3), "Fujifilm"))
     assert (np.abs(fujifilm - images_without_trouble())[corner].max((1, 2, 3)) > 20).all()
     near_focus = np.abs(
-        windows_of(with_trouble("near", boxed_frames(4))) - images_without_trouble()
+        windows_of(with_trouble("near", boxed_frames(3))) - images_without_trouble()
     )
-    assert (near_focus.max((1, 2, 3)) > 20).tolist() == [False, True, True, True]
+    assert (near_focus.max((1, 2, 3)) > 20).tolist() == [False, True, True]
