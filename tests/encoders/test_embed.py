@@ -58,7 +58,7 @@ def test_length_groups_hold_every_tracklet_once_within_the_limit(
 
 @torch.no_grad()
 @pytest.mark.parametrize("config", [TRANSFORMER, CLIPS], ids=["frames", "clips"])
-@pytest.mark.parametrize(("per_pass", "most"), [(1, 2), (7, 30), (1000, 10_000)])
+@pytest.mark.parametrize(("per_pass", "most"), [(1, 2), (7, 30)])
 def test_vectors_do_not_depend_on_blocks_and_groups(
     config: AnyEncoderConfig, per_pass: int, most: int
 ) -> None:
@@ -191,7 +191,7 @@ def test_tracklets_of_a_long_procedure_are_embedded_in_blocks(
     assert len(per_procedure) == len(prepared.procedures)
 
 
-@pytest.mark.parametrize("at_once", [1, 5, 64])
+@pytest.mark.parametrize("at_once", [5, 64])
 def test_each_fragment_is_embedded_alone(
     prepared: Prepared, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +212,7 @@ def test_each_fragment_is_embedded_alone(
     assert progress_calls[-1] == (table.height, table.height)
 
 
-@pytest.mark.parametrize("n", [0, 1, 5])
+@pytest.mark.parametrize("n", [0, 5])
 def test_a_written_table_of_vectors_reads_back_equal(tmp_path: Path, n: int) -> None:
     vectors = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
     ids = [f"p:{i}" for i in range(n)]
@@ -285,17 +285,14 @@ def test_matrix_products_are_computed_in_the_requested_precision() -> None:
         assert torch.get_float32_matmul_precision() == "highest"
         assert torch.equal(a @ b, (a @ b).float())
         torch.testing.assert_close(a @ b, exact, atol=1e-3, rtol=0)
-    with pytest.raises(PolyplinkError, match="no precision 'int8' here; give one of: float32, tf"):
-        NetworkEmbedder(random_encoder(TRANSFORMER), compute="int8")(random_crops(2).numpy(), [2])
-
-
-def test_bf16_keeps_the_direction_of_vectors() -> None:
     encoder, frames = random_encoder(TRANSFORMER), random_crops(6).numpy()
-    expected = NetworkEmbedder(encoder)(frames, [2, 4])
-    actual = NetworkEmbedder(encoder, compute="bf16")(frames, [2, 4])
-    assert 1e-5 < np.abs(actual - expected).max() < 0.2
-    norms = np.linalg.norm(actual, axis=1) * np.linalg.norm(expected, axis=1)
-    assert ((actual * expected).sum(axis=1) > 0.99 * norms).all()
+    with pytest.raises(PolyplinkError, match="no precision 'int8' here; give one of: float32, tf"):
+        NetworkEmbedder(encoder, compute="int8")(frames, [2, 4])
+    wide = NetworkEmbedder(encoder)(frames, [2, 4])
+    rounded = NetworkEmbedder(encoder, compute="bf16")(frames, [2, 4])
+    assert 1e-5 < np.abs(rounded - wide).max() < 0.2
+    norms = np.linalg.norm(rounded, axis=1) * np.linalg.norm(wide, axis=1)
+    assert ((rounded * wide).sum(axis=1) > 0.99 * norms).all()
 
 
 def test_a_failed_allocation_is_one_line_and_other_errors_are_unchanged() -> None:

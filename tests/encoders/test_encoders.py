@@ -255,7 +255,7 @@ def test_an_encoder_of_a_plugin_that_returns_something_else_is_refused(
         check_input(encoder, 32, 2)
 
 
-@pytest.mark.parametrize("shape", [(2, 5, 7, 3), (0, 5, 7, 3), (1, 1, 1, 3), (3, 24, 40, 3)])
+@pytest.mark.parametrize("shape", [(2, 5, 7, 3), (0, 5, 7, 3)])
 def test_to_pixels_equals_scaling_and_normalising_in_steps(shape: tuple[int, ...]) -> None:
     frames = torch.randint(0, 256, shape, dtype=torch.uint8)
     before = frames.clone()

@@ -170,9 +170,10 @@ def test_vjepa2_equals_transformers_from_either_layout(tmp_path: Path) -> None:
 @pytest.mark.parametrize("frames", [pytest.param(2, marks=pytest.mark.slow), 7])
 def test_vjepa2_is_the_mean_of_all_tokens_for_even_and_odd_lengths(frames: int) -> None:
     """The reference is `MeanPooler` of the papers' program on the original's last hidden state."""
-    encoder: Any = random_encoder(replace(VJEPA2, preset="reference"))
+    with torch.device("meta"):
+        encoder: Any = build_encoder(replace(VJEPA2, preset="reference"))
     network: Any = with_random_values(encoder.spec.network(encoder.spec, encoder.config))
-    encoder.backbone.load_state_dict(network.encoder.state_dict())
+    encoder.backbone = network.encoder
     clips = torch.rand(1, frames, 3, 32, 32)
     expected = network(clips, skip_predictor=True).last_hidden_state.mean(dim=1)
     pooled = encoder.pooled(clips)
@@ -182,17 +183,11 @@ def test_vjepa2_is_the_mean_of_all_tokens_for_even_and_odd_lengths(frames: int) 
         assert torch.equal(pooled.frames[-1], pooled.frames[-2])
 
 
-@torch.no_grad()
 def test_positions_of_vjepa2_fit_the_crop_size_or_that_of_the_paper() -> None:
-    correct: Any = random_encoder(VJEPA2)
-    paper: Any = random_encoder(
-        FoundationConfig(model="vjepa2-l", depth=1, size=32, positions="paper")
-    )
-    paper.load_state_dict(correct.state_dict())  # no weight depends on it
-    grids = [m.backbone.layer[0].attention.grid_size for m in (correct, paper)]
-    assert grids == [2, 16]
-    clips = torch.rand(1, 4, 3, 32, 32)
-    assert not torch.allclose(correct.pooled(clips).tracklet, paper.pooled(clips).tracklet)
+    with torch.device("meta"):
+        for positions, side in (("correct", 2), ("paper", 16)):  # tokens along a side
+            encoder: Any = build_encoder(replace(VJEPA2, positions=positions))  # type: ignore[arg-type]
+            assert encoder.backbone.layer[0].attention.grid_size == side
 
 
 TENSORS = {"dinov2-s": 223, "dinov2-b": 223, "dinov2-l": 439, "dinov2-g": 807, "dinov3-s": 211,

@@ -37,8 +37,9 @@ from polyplink.encoders.weights import (
     write_tensors,
 )
 from polyplink.tracklets.settings import PrepareSettings
-from tests.conftest import SampleRun, recipe
+from tests.conftest import recipe
 from tests.encoders.small import CLIPS, SFE, TRANSFORMER
+from tests.samples import write_procedures
 
 
 def crops_of(n: int, seed: int = 0, size: int = 48) -> np.ndarray:
@@ -182,17 +183,12 @@ def test_whitening_and_tone_are_refused_before_the_training() -> None:
     ],
 )
 def test_training_fits_tone_and_whitening_as_adapt_does_and_restarts_without_them(
-    sample_run: SampleRun,
-    tmp_path: Path,
-    encoder_config: EncoderConfig | SfeConfig,
-    sets: tuple[str, ...],
+    tmp_path: Path, encoder_config: EncoderConfig | SfeConfig, sets: tuple[str, ...]
 ) -> None:
-    config = replace(recipe(), encoder=encoder_config)
+    data, config = write_procedures(tmp_path), replace(recipe(), encoder=encoder_config)
     run, sets, whiten = tmp_path / "run", (*sets, "optim.epochs=1"), len(sets) > 1
-    train(config, sample_run.data, out=run, sets=sets, device="cpu", workers=1)
-    adapt_weights(
-        run, sample_run.data, name="again", part="train", tone=1.4, whiten=whiten, device="cpu"
-    )
+    train(config, data, out=run, sets=sets, device="cpu", workers=1)
+    adapt_weights(run, data, name="again", part="train", tone=1.4, whiten=whiten, device="cpu")
     weights = tmp_path / "run" / "weights.safetensors"
     trained, adapted = load_file(weights), load_file(stored_path("again"))
     assert trained.keys() == adapted.keys()

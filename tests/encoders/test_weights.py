@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.load import build_started, load_encoder
@@ -29,7 +30,7 @@ from polyplink.encoders.weights import (
     weights_path,
 )
 from polyplink.tracklets.settings import PrepareSettings
-from tests.encoders.small import CLIPS, MVE, PROJECTED, SFE, TRANSFORMER, random_encoder
+from tests.encoders.small import CLIPS, FRAMES, MVE, PROJECTED, SFE, TRANSFORMER, random_encoder
 
 CPU = torch.device("cpu")
 SEEN = Seen("key", trained=(("set", "001-001", "p"),), datasets=("SUN",))
@@ -116,15 +117,15 @@ def test_weights_of_another_encoder_are_refused(tmp_path: Path, values: dict[str
 
 def test_foundation_weights_are_loaded_strictly(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    save_file(random_encoder(CLIPS).state_dict(), path)
-    reloaded = random_encoder(replace(CLIPS, frame_weights=path), seed=1)
-    for name, value in random_encoder(CLIPS).state_dict().items():
+    save_file(random_encoder(FRAMES).state_dict(), path)
+    reloaded = random_encoder(replace(FRAMES, frame_weights=path), seed=1)
+    for name, value in random_encoder(FRAMES).state_dict().items():
         assert torch.equal(reloaded.state_dict()[name], value)
     with pytest.raises(PolyplinkError, match="weights of another encoder"):
-        random_encoder(FoundationConfig("dinov3-s", depth=1, size=32, frame_weights=path))
+        build_encoder(FoundationConfig("dinov2-s", depth=1, size=28, frame_weights=path))
     path.write_bytes(b"junk")
     with pytest.raises(PolyplinkError, match=r"is not safetensors.*weights add"):
-        random_encoder(replace(CLIPS, frame_weights=path))
+        build_encoder(replace(FRAMES, frame_weights=path))
 
 
 @pytest.mark.parametrize(
