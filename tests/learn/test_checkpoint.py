@@ -21,25 +21,6 @@ def train_briefly(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, optimizer
 
 
-def test_a_checkpoint_restores_model_optimizer_and_state(tmp_path: Path) -> None:
-    model, optimizer = train_briefly(0)
-    path = tmp_path / "c.safetensors"
-    save_checkpoint(path, model, optimizer, {"history": [{"loss": 1.5}], "recipe": "r"})
-    other, other_optimizer = train_briefly(1)
-    loaded = load_checkpoint(path, other, other_optimizer)
-    assert loaded == read_state(path) == {"history": [{"loss": 1.5}], "recipe": "r"}
-    for key, value in model.state_dict().items():
-        assert torch.equal(other.state_dict()[key], value)
-    # One more step gives the same from both.
-    batch = torch.randn(5, 3)
-    for net, net_optimizer in ((model, optimizer), (other, other_optimizer)):
-        net_optimizer.zero_grad()
-        net(batch).square().sum().backward()
-        net_optimizer.step()
-    for key, value in model.state_dict().items():
-        assert torch.equal(other.state_dict()[key], value)
-
-
 def test_moments_are_restored_in_the_memory_format_of_their_parameters(tmp_path: Path) -> None:
     """A fused step on a GPU refuses moments in another memory format."""
 

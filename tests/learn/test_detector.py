@@ -230,7 +230,7 @@ def test_batches_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     start = YoloxNano.random(0)
     one_worker, two_workers = (
         fit_detector(
-            frames_with_ellipses(12), start, config, tmp_path / f"{workers}.pt", workers=workers
+            frames_with_ellipses(8), start, config, tmp_path / f"{workers}.pt", workers=workers
         )
         for workers in (1, 2)
     )

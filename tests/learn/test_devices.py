@@ -1,5 +1,6 @@
 """Training in several processes: the same gradients and the same run as in one."""
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -134,15 +135,18 @@ def test_shares_cover_a_batch_once_and_in_order(n: int, world: int) -> None:
 
 
 def test_unavailable_devices_and_libraries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr(importlib, "import_module", imported.append)  # the library takes seconds
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     for device in ("cuda", "cuda:0"):
         with pytest.raises(PolyplinkError, match="there are 1 GPUs"):
             check_devices(2, torch.device(device))
     check_devices(2, CPU)
+    assert set(imported) == {"lightning_fabric"}
 
     def raise_missing_module(name: str) -> None:
         raise ModuleNotFoundError(name=name)
 
-    monkeypatch.setattr("importlib.import_module", raise_missing_module)
+    monkeypatch.setattr(importlib, "import_module", raise_missing_module)
     with pytest.raises(PolyplinkError, match=r"polyplink\[train\]"):
         check_devices(2, CPU)

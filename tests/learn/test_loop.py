@@ -39,6 +39,7 @@ CPU = torch.device("cpu")
 SMALL = (
     *TINY,
     "optim.epochs=3",
+    "bags.k=2",
     "optim.bags_per_batch=4",
     "optim.rate=1e-3",
     "validation.select=labels",
@@ -51,7 +52,7 @@ def config(*changes: str) -> TrainConfig:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = write_procedures(tmp_path_factory.mktemp("loop"), procedures=4, views=2)
+    folder = write_procedures(tmp_path_factory.mktemp("loop"), views=2)
     return prepare(folder, config().prepare)
 
 
@@ -139,14 +140,20 @@ def slow_case(changes: tuple[str, ...]) -> Any:
     return pytest.param(changes, marks=pytest.mark.slow)
 
 
+SFE = ("bags.kind=frame_pairs", "loss.kind=nt_xent", "encoder.kind=sfe", "augment.flip=0.5")
+MVE = ("bags.kind=tracklet_parts", "loss.kind=nt_xent", "encoder.kind=mve")
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         slow_case(("bags.sampling=nearest",)),  # also in the test of stopping
         slow_case(("loss.form=anchored",)),
         slow_case(("loss.frame=0", "validation.select=bags")),
-        ("loss.tracklet=0", "loss.within=1", "loss.mask_fragment=true"),
-        ("bags.k=40",),  # more than there are members: masked bags
+        # More members than there are: masked bags.
+        ("bags.k=40", "loss.tracklet=0", "loss.within=1", "loss.mask_fragment=true"),
+        SFE,
+        MVE,
         slow_case(("optim.bags_per_batch=1000",)),
         slow_case(("validation.every=0", "validation.select=last")),  # cli/test_train.py trains it
     ],
@@ -178,8 +185,8 @@ def test_every_setting_trains_with_a_finite_loss(
                 "optim.method=adam",
             )
         ),
-        ("bags.kind=frame_pairs", "loss.kind=nt_xent", "encoder.kind=sfe", "augment.flip=0.5"),
-        ("bags.kind=tracklet_parts", "loss.kind=nt_xent", "encoder.kind=mve"),
+        slow_case(SFE),
+        slow_case(MVE),
         slow_case(("bags.kind=polyp_parts", "loss.kind=nt_xent", "optim.schedule=one_cycle")),
     ],
     ids=lambda changes: changes[0],

@@ -20,8 +20,8 @@ from polyplink.learn.pairs import (
 from tests.learn.sets import bare_set
 
 
-@pytest.mark.parametrize(("place", "count"), [(0, 12), (5, 12), (11, 12)])
-@pytest.mark.parametrize("deviation", [0.7, 3.0, 30.0])
+@pytest.mark.parametrize(("place", "count"), [(0, 12), (5, 12)])
+@pytest.mark.parametrize("deviation", [0.7, 30.0])
 def test_distances_of_pairs_are_gaussian(place: int, count: int, deviation: float) -> None:
     n = 20_000
     drawn = gaussian_partner(np.full(n, place), np.full(n, count), deviation, rng_of(1))

@@ -41,9 +41,9 @@ def test_all_fragments_are_drawn_and_polyps_of_a_batch_differ(
 
 
 def test_polyps_are_drawn_in_proportion_to_their_remaining_fragments() -> None:
-    counts, draws = [60, 30, 10], 300
+    counts, draws = [6, 3, 1], 300
     first = np.bincount([draw(counts, 5, 1, seed)[1][0][0] for seed in range(draws)])
-    expected = np.array(counts) / 100 * draws
+    expected = np.array(counts) / 10 * draws
     statistic = ((first - expected) ** 2 / expected).sum()
     assert statistic < 13.8  # chi-square of 2 degrees of freedom, 0.1 %
 

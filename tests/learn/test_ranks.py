@@ -67,9 +67,7 @@ def test_an_invalid_tau_is_refused(tau: float) -> None:
         draw_ranks(np.full(3, 5), 2, tau, np.random.default_rng(0))
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), min_size=1, max_size=25),
-)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), min_size=1, max_size=25))
 def test_neighbour_at_equals_a_sort(rows: list[tuple[int, int]]) -> None:
     rows.sort()
     procedure = np.array([r[0] for r in rows])
