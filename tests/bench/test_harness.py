@@ -60,7 +60,7 @@ def test_a_case_is_timed_against_its_rival(clock: list[float]) -> None:
         assert text in line
     assert line.endswith(", equal")
     assert list(to_plain(result))[:8] == [
-        *("name", "rival", "size", "ours_s", "rival_s", "ratio", "exponent", "equal"),
+        *("name", "rival", "size", "ours_s", "rival_s", "ratio", "exponent", "equal")
     ]
 
 

@@ -199,13 +199,13 @@ DATA = bare_set(LENGTHS, POLYPS, fragment=2)
 
 
 def frames_seen(config: TrainConfig) -> tuple[int, int]:
-    """Number of frames of a training, and of its largest step."""
+    """Number of frames of a training, estimated from three epochs, and of its largest step."""
     size, total, step = config.optim.bags_per_batch, 0, 0
-    for epoch in range(config.optim.epochs):
-        drawn = config.bags.draw(DATA, epoch / config.optim.epochs, size, rng_of(epoch))
+    for epoch in range(3):
+        drawn = config.bags.draw(DATA, epoch / 3, size, rng_of(epoch))
         total += int(drawn.bags.valid.sum()) * drawn.clips.shape[1]
         step = max(step, int(drawn.bags.valid[:size].sum()) * drawn.clips.shape[1])
-    return total, step
+    return total * config.optim.epochs // 3, step
 
 
 def test_small_recipes_train_on_nearly_the_same_number_of_frames() -> None:

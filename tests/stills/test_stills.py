@@ -10,7 +10,7 @@ from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import read_image
-from polyplink.data.tables import read_data
+from polyplink.data.tables import DataSet, read_data
 from polyplink.stills.annotated_stills import Still
 from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
 from polyplink.stills.procedures import StillsConfig, draw_course, write_procedures
@@ -38,13 +38,20 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> list[Still]:
     return images
 
 
-def test_boxes_bound_the_polyps_in_the_frames(stills: list[Still], tmp_path: Path) -> None:
-    data = write_procedures(tmp_path / "out", stills, (), CONFIG, name="ellipses")
-    assert read_data(tmp_path / "out").detections.equals(data.detections)
+@pytest.fixture(scope="module")
+def written(stills: list[Still], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DataSet]:
+    """A folder that tests may continue to fill, and what was written into it."""
+    folder = tmp_path_factory.mktemp("written") / "out"
+    return folder, write_procedures(folder, stills, (), CONFIG, name="ellipses")
+
+
+def test_boxes_bound_the_polyps_in_the_frames(written: tuple[Path, DataSet]) -> None:
+    folder, data = written
+    assert read_data(folder).detections.equals(data.detections)
     assert set(data.procedures["dataset"]) == {"stills in motion, ellipses"}
     errors = []
     for row in data.detections.iter_rows(named=True):
-        pixels = read_image(tmp_path / "out" / row["image"])
+        pixels = read_image(folder / row["image"])
         assert not isinstance(pixels, str)
         blue = pixels[..., 2].astype(int) > pixels[..., 0].astype(int) + 40
         y, x = np.nonzero(blue)
@@ -58,25 +65,25 @@ def test_boxes_bound_the_polyps_in_the_frames(stills: list[Still], tmp_path: Pat
 
 
 def test_a_seed_reproduces_the_frames_and_an_interrupted_run_continues(
-    stills: list[Still], tmp_path: Path
+    stills: list[Still], written: tuple[Path, DataSet]
 ) -> None:
-    first = write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
-    files = sorted((tmp_path / "a").rglob("*.jpg"))
+    (folder, first), name = written, "ellipses"
+    files = sorted(folder.rglob("*.jpg"))
     assert len(files) == first.procedures["n_frames"].sum()
     content = files[-1].read_bytes()
     files[-1].unlink()
     modified = files[0].stat().st_mtime_ns
-    continued = write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
+    continued = write_procedures(folder, stills, (), CONFIG, name=name)
     assert continued.detections.equals(first.detections)
     assert files[-1].read_bytes() == content
     assert files[0].stat().st_mtime_ns == modified
-    extended = write_procedures(tmp_path / "a", stills, (), replace(CONFIG, procedures=3), name="n")
+    extended = write_procedures(folder, stills, (), replace(CONFIG, procedures=3), name=name)
     assert extended.detections.filter(pl.col("procedure_id") != "s0002").equals(first.detections)
     with pytest.raises(PolyplinkError, match="already has 3 procedures, more than the 2"):
-        write_procedures(tmp_path / "a", stills, (), CONFIG, name="n")
+        write_procedures(folder, stills, (), CONFIG, name=name)
     # Frames of other settings are not reused.
     with pytest.raises(PolyplinkError, match="has frames of other stills or of other settings"):
-        write_procedures(tmp_path / "a", stills, (), replace(CONFIG, seed=1), name="n")
+        write_procedures(folder, stills, (), replace(CONFIG, seed=1), name=name)
 
 
 def test_patients_share_no_still(stills: list[Still], tmp_path: Path) -> None:
@@ -86,9 +93,9 @@ def test_patients_share_no_still(stills: list[Still], tmp_path: Path) -> None:
         pixels = np.full((200, 240, 3), [40, 40, 200] if k % 2 else [200, 40, 40], np.uint8)
         Image.fromarray(pixels).save(tmp_path / f"{k}.png")
         coloured.append(replace(still, path=tmp_path / f"{k}.png"))
-    config = replace(CONFIG, procedures=4, patients=2)
+    config = replace(CONFIG, procedures=3, patients=2, visit=0.6)
     data = write_procedures(tmp_path / "out", coloured, (), config, name="n")
-    assert data.procedures["patient"].to_list() == ["patient0", "patient1"] * 2
+    assert data.procedures["patient"].to_list() == ["patient0", "patient1", "patient0"]
     rows = data.detections.join(data.procedures, "procedure_id")
     for patient, image in rows.select("patient", "image").unique().iter_rows():
         frame = read_image(tmp_path / "out" / image)
@@ -100,8 +107,8 @@ def test_patients_share_no_still(stills: list[Still], tmp_path: Path) -> None:
 
 
 def test_views_show_the_polyp_of_their_still_independently_of_others(stills: list[Still]) -> None:
-    drawn = list(draw_views(stills[:3], 4, 32, 1.5))
-    assert [crops.shape for crops in drawn] == [(5, 32, 32, 3)] * 3
+    drawn = list(draw_views(stills[:2], 4, 32, 1.5))
+    assert [crops.shape for crops in drawn] == [(5, 32, 32, 3)] * 2
     for crops in drawn:
         pixels = crops.astype(int)
         assert (pixels[..., 2] > pixels[..., 0] + 40).mean((1, 2)).min() > 0.15  # a blue ellipse
@@ -143,7 +150,7 @@ def test_too_few_stills_and_unreadable_images_are_refused(
         write_procedures(tmp_path, stills[:1], (), CONFIG, name="n")
     tiny = [replace(still, boxes=np.array([[50.0, 50, 2, 2]])) for still in stills]
     with pytest.raises(PolyplinkError, match="no polyp of these stills is visible in a frame"):
-        write_procedures(tmp_path / "t", tiny, (), CONFIG, name="n")
+        write_procedures(tmp_path / "t", tiny, (), replace(CONFIG, visit=0.4), name="n")
     (tmp_path / "broken.png").write_bytes(b"no image")
     with pytest.raises(PolyplinkError, match=r"image .*broken.png cannot be decoded"):
         write_procedures(tmp_path / "o", stills, [tmp_path / "broken.png"], CONFIG, name="n")
