@@ -24,9 +24,14 @@ def test_features_of_each_tracklet_equal_their_definitions(tmp_path: Path) -> No
     data = read_data(write_procedures(tmp_path, procedures=4, images=False))
     n, rng = data.detections.height, np.random.default_rng(0)
     dx, dy, dw, dh = rng.normal(size=(4, n))
-    detections = data.detections.with_columns(  # trembling boxes near the left edge
-        x=pl.col("x") - 9 + dx,
-        y=pl.col("y") + dy,
+    names = data.procedures["procedure_id"]
+    right, down = (
+        pl.col("procedure_id").replace_strict(names, by)  # near the four edges of the frame
+        for by in ([-9, 18, 0, 0], [0, 0, -7, 18])
+    )
+    detections = data.detections.with_columns(  # trembling boxes
+        x=pl.col("x") + right + dx,
+        y=pl.col("y") + down + dy,
         w=pl.col("w") + dw,
         h=pl.col("h") + dh,
         score=pl.Series(rng.random(n)),

@@ -194,8 +194,7 @@ def test_the_query_table_has_one_row_per_query() -> None:
     vectors, samples, _ = random_samples(unknown=3, noise=2.0)
     retrieval = retrieve(vectors, samples)
     table = query_table(retrieval, samples)
-    assert table.height == retrieval.valid.sum()
-    assert table["average_precision"].mean() == pytest.approx(retrieval.mean_ap)
+    assert table["average_precision"].to_list() == retrieval.ap[retrieval.valid].tolist()
     assert (
         table["average_precision_as_published"].to_list()
         == retrieval.published_ap[retrieval.valid].tolist()
