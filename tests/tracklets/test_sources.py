@@ -61,8 +61,9 @@ def test_image_files_are_cut_and_missing_ones_refused(tmp_path: Path) -> None:
             cut_all(tmp_path, {0: name})
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tgz"])
-@pytest.mark.parametrize("prefix", ["", "p_frames/"])
+@pytest.mark.parametrize(
+    ("kind", "prefix"), [("zip", ""), ("tar", "p_frames/"), ("tar.gz", ""), ("tgz", "p_frames/")]
+)
 def test_members_of_archives_are_cut_and_damaged_archives_refused(
     tmp_path: Path, kind: str, prefix: str
 ) -> None:
