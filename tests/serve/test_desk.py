@@ -459,7 +459,7 @@ def test_an_index_adds_similar_views_of_other_folders(
     desk: Desk, sample_run: SampleRun, counted_folder: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "index"
-    earlier = write_procedures(tmp_path, procedures=2)
+    earlier = write_procedures(tmp_path, procedures=1)
     rename_procedures(earlier)
     build_index(sample_run.run, [earlier, sample_run.data], index=folder, device="cpu")
     similar = Desk(counted_folder, masks=[parse_mask("0,0,48,40")], index=folder).similar(0, 1, 4)
