@@ -138,7 +138,7 @@ def test_texts_from_data_are_escaped() -> None:
 
 
 def test_every_tracklet_is_shown_and_described_for_screen_readers() -> None:
-    text = render(replace(report(), procedures=(procedure(),)))
+    text = render(replace(EMPTY, procedures=(procedure(),)))
     timeline = next(s for s in svgs(text) if s.get("class") == "timeline")
     tracklets = [g for g in timeline.iter("g") if g.get("class") == "tracklet"]
     assert len(tracklets) == 2 * 5  # counted and true
@@ -149,7 +149,7 @@ def test_every_tracklet_is_shown_and_described_for_screen_readers() -> None:
     assert len(page.with_class("view")) == 5 + 3  # in strips and in the uncertain link
     assert all("alt" in a for tag, a in page.elements if tag == "img")
     assert len([e for e in page.with_class("view") if "wrong" in e[1]["class"].split()]) == 2
-    for svg in svgs(text):
+    for svg in svgs(full_page()):
         assert svg.get("aria-hidden") == "true" or svg.get("aria-label")
 
 
@@ -211,7 +211,8 @@ def test_empty_sections_say_that_they_are_empty() -> None:
 
 
 def test_the_epoch_of_the_weights_is_named_and_marked_in_every_curve() -> None:
-    marked, plain = (render(replace(report(), best_epoch=epoch)) for epoch in (2, None))
+    trained = replace(EMPTY, curves=report().curves)
+    marked, plain = (render(replace(trained, best_epoch=epoch)) for epoch in (2, None))
     sentence = "Dotted vertical line: epoch 2, of which the weights were kept."
     assert sentence in ParsedPage(marked).words
     assert "Dotted vertical line" not in ParsedPage(plain).words
