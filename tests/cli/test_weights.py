@@ -90,13 +90,10 @@ def test_an_added_backbone_is_loaded_by_its_file_name(tmp_path: Path) -> None:
 COST_CELLS = [cell for cell in published()["ntssl/1"].cells if cell.measure.startswith("cost/")]
 
 
-QUICK_ENCODERS = ("dinov2-s", "ntssl")
-
-
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK_ENCODERS))
+        pytest.param(name, marks=[pytest.mark.slow] * (name != "ntssl"))
         for name in dict.fromkeys(cell.subject for cell in COST_CELLS)
     ],
 )
