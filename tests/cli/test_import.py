@@ -205,52 +205,43 @@ SETTINGS = ("--set", "prepare.size=8", "--set", "prepare.min_length=1")
 FAST_OPTIONS = (*SETTINGS, "--workers", "1", "--json")
 
 
-@pytest.fixture(scope="module")
-def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All five public sets, written, imported and merged by the commands."""
-    root = tmp_path_factory.mktemp("merged")
-    folders = []
-    for name, (source, *options) in write_complete_sets(root / "raw").items():
-        folders.append(root / f"{name} tables")
+@pytest.mark.slow
+def test_all_public_sets_are_imported_merged_checked_and_cut_for_a_probe(tmp_path: Path) -> None:
+    folders, merged = [], tmp_path / "all"
+    for name, (source, *options) in write_complete_sets(tmp_path / "raw").items():
+        folders.append(tmp_path / f"{name} tables")
         result = polyplink("import", name, source, folders[-1], "--workers", "1", *options)
         assert result.exit_code == 0, result.output
-    result = polyplink("merge", root / "all", *folders, "--json")
+    result = polyplink("merge", merged, *folders, "--json")
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert (summary["procedures"], summary["polyps"]) == (46 + 160 + 100 + 39 + 42, 132 + 341)
-    return root / "all"
-
-
-@pytest.mark.slow
-def test_both_sides_of_a_probe_are_cut_from_the_images_of_each_set(merged: Path) -> None:
-    summaries = []
-    for side in ("train", "test"):
-        result = polyplink("prepare", merged, "--part", f"rspp-{side}", *FAST_OPTIONS)
-        assert result.exit_code == 0, result.output
-        summaries.append(json.loads(result.stdout))
-        assert summaries[-1]["crops"] >= summaries[-1]["procedures"]  # at least one per procedure
-        assert summaries[-1]["broken_frames"] == {}
     data = read_data(merged)
-    for part, videos in (("rsp", 161), ("rspp", 200 - 2 - 2)):
-        sides = [set(data.part(f"{part}-{side}")) for side in ("train", "test")]
-        assert not sides[0] & sides[1]
-        assert len(sides[0] | sides[1]) == videos
-    assert sum(summary["procedures"] for summary in summaries) == videos
     assert set(data.procedures["dataset"]) == {
         "real-colon", "ldpolyp", "sun", "polypsset", "polyp-size",
     }  # fmt: skip
 
-
-@pytest.mark.slow
-def test_doctor_and_protocols_work_on_a_merged_set(merged: Path) -> None:
-    result = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *FAST_OPTIONS)
-    assert json.loads(result.stdout)["procedures"] == 27 + 160 + 100 + 39
-    result = polyplink("doctor", merged, "--json")
     # There is no error: images exist, and no patient is in two parts.
+    result = polyplink("doctor", merged, "--json")
     assert result.exit_code == 0, result.output
     licences = [f["what"] for f in json.loads(result.stdout) if f["check"] == "licence"]
     assert len(licences) == 5
+
+    # The crops of both sides of a probe are cut from the images of each set.
+    result = polyplink("prepare", merged, "--part", "ta384", "--no-crops", *FAST_OPTIONS)
+    assert json.loads(result.stdout)["procedures"] == 27 + 160 + 100 + 39
     assert_refused(polyplink("prepare", merged, "--part", "loo19:001-001"), "is not one of the 19")
+    for part, videos in (("rsp", 161), ("rspp", 200 - 2 - 2)):
+        sides = [set(data.part(f"{part}-{side}")) for side in ("train", "test")]
+        assert not sides[0] & sides[1]
+        assert len(sides[0] | sides[1]) == videos
+    for side in ("train", "test"):
+        result = polyplink("prepare", merged, "--part", f"rspp-{side}", *FAST_OPTIONS)
+        assert result.exit_code == 0, result.output
+        summary = json.loads(result.stdout)
+        assert summary["procedures"] == len(data.part(f"rspp-{side}"))
+        assert summary["crops"] >= summary["procedures"]  # at least one per procedure
+        assert summary["broken_frames"] == {}
 
 
 def other_set(**changes: str) -> DataSet:
