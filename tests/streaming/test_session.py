@@ -253,7 +253,10 @@ def test_a_generator_of_a_program_is_closed_when_the_count_ends_early(ending: st
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_a_signal_ends_a_count_while_the_detector_hangs(at_once: int) -> None:
+def test_a_signal_ends_a_count_while_the_detector_hangs(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polyplink.streaming.session.POLL_SECONDS", 0.05)
     release, hangs = Event(), Event()
 
     def find(image: np.ndarray) -> np.ndarray:
