@@ -9,7 +9,7 @@ from polyplink.data.tables import DataSet
 from polyplink_lab.simulate.data_set import simulate
 from polyplink_lab.simulate.presets import smoke
 
-PRESET = replace(smoke(), polyps=(("001-001", 1), ("001-009", 2)))
+PRESET = replace(smoke(), polyps=(("001-001", 1), ("001-009", 2)), fullest=0.9)
 
 
 @dataclass(frozen=True)

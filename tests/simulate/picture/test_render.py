@@ -13,19 +13,18 @@ from polyplink_lab.simulate.plan import boxes_of
 from tests.simulate.picture.test_rays import CountGpuWaits
 from tests.simulate.scenes import mini_appearance, mini_plan
 
-PLAN = mini_plan(0)
-WIDTH, HEIGHT = PLAN.spec.width, PLAN.spec.height
+WIDTH, HEIGHT = 96, 84  # of `mini_plan`
 WHOLE = (0.0, 0.0, float(WIDTH), float(HEIGHT))
 
 
 @functools.cache
 def renderer() -> Renderer:
-    return Renderer(PLAN, mini_appearance(), torch.device("cpu"))
+    return Renderer(mini_plan(), mini_appearance(), torch.device("cpu"))
 
 
 def boxed_frames(count: int) -> np.ndarray:
     """`count` frames with a box, in order."""
-    frames = boxes_of(PLAN)["frame"].unique().sort().to_numpy()
+    frames = boxes_of(mini_plan())["frame"].unique().sort().to_numpy()
     return np.asarray(frames[np.linspace(0, len(frames) - 1, count).astype(int)], np.int64)
 
 
@@ -65,12 +64,12 @@ def test_the_number_of_gpu_waits_does_not_depend_on_the_number_of_frames(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rays, "SETTLE_ROUNDS", {"cpu": rays.SETTLE_ROUNDS["cuda"]})
-    batch_renderer = Renderer(PLAN, mini_appearance(), torch.device("cpu"))
+    batch_renderer = Renderer(mini_plan(), mini_appearance(), torch.device("cpu"))
     batch_renderer.tile = batch_renderer.batch
     waits = []
     for count in (4, 16):
-        frames = np.linspace(0, PLAN.spec.n_frames - 1, count).astype(np.int64)
-        frames = frames[~PLAN.conditions.blink[frames]]
+        frames = np.linspace(0, mini_plan().spec.n_frames - 1, count).astype(np.int64)
+        frames = frames[~mini_plan().conditions.blink[frames]]
         with CountGpuWaits() as counter:
             batch_renderer.windows(frames, np.tile(WHOLE, (len(frames), 1)), (40, 32))
         waits.append(counter.count)
@@ -93,7 +92,7 @@ def test_a_window_equals_its_part_of_the_frame() -> None:
 
 
 def test_blinks_show_no_polyp() -> None:
-    blinks = np.flatnonzero(PLAN.conditions.blink)[:3].astype(np.int64)
+    blinks = np.flatnonzero(mini_plan().conditions.blink)[:3].astype(np.int64)
     assert len(blinks)
     images, polyps = draw(blinks)
     assert (polyps == -1).all()
@@ -101,21 +100,26 @@ def test_blinks_show_no_polyp() -> None:
 
 
 def test_a_seed_reproduces_its_appearance() -> None:
-    first, repeated, other = mini_appearance(), *(draw_appearance(PLAN, seed) for seed in (0, 4))
+    first, repeated, other = (
+        mini_appearance(),
+        *(draw_appearance(mini_plan(), seed) for seed in (0, 4)),
+    )
     assert torch.equal(repeated.patient.coarse, first.patient.coarse)
     assert torch.equal(repeated.paints[1], first.paints[1])
     assert (repeated.start, repeated.blinks.tolist()) == (first.start, first.blinks.tolist())
     assert not torch.equal(other.patient.coarse, first.patient.coarse)
     assert other.start != first.start
-    assert (first.blinks >= 0).tolist() == PLAN.conditions.blink.tolist()
+    assert (first.blinks >= 0).tolist() == mini_plan().conditions.blink.tolist()
 
 
 def test_every_removed_polyp_leaves_a_scar_at_its_foot() -> None:
-    removed = [(k, frame) for k, frame in enumerate(PLAN.timeline.removed) if frame is not None]
+    removed = [
+        (k, frame) for k, frame in enumerate(mini_plan().timeline.removed) if frame is not None
+    ]
     scars = mini_appearance().scars
     assert [scar.since for scar in scars] == [frame for _, frame in removed]
     for (k, _), scar in zip(removed, scars, strict=True):
-        lump = PLAN.lumps[k]
+        lump = mini_plan().lumps[k]
         assert (scar.place - lump.centre).norm() < float(lump.radii.max()) + lump.stalk[1] + 0.1
         assert scar.radius < 1.3 * float(lump.radii[0])
 
@@ -141,12 +145,12 @@ TROUBLES = {
 
 def with_trouble(name: str | None, frames: np.ndarray, brand: str = "Olympus") -> Renderer:
     """A renderer with one trouble in all but the first of the frames."""
-    parts = {key: np.zeros_like(value) for key, value in vars(PLAN.conditions).items()}
-    parts["phase"] = PLAN.conditions.phase
+    parts = {key: np.zeros_like(value) for key, value in vars(mini_plan().conditions).items()}
+    parts["phase"] = mini_plan().conditions.phase
     if name is not None:
         parts[name][frames[1:]] = TROUBLES.get(name, True)
-    spec = dataclasses.replace(PLAN.spec, brand=brand)
-    plan = dataclasses.replace(PLAN, spec=spec, conditions=Conditions(**parts))
+    spec = dataclasses.replace(mini_plan().spec, brand=brand)
+    plan = dataclasses.replace(mini_plan(), spec=spec, conditions=Conditions(**parts))
     blinks = np.where(parts["blink"], 0, -1)
     appearance = dataclasses.replace(mini_appearance(), blinks=blinks)
     return Renderer(plan, appearance, torch.device("cpu"))
