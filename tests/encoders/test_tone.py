@@ -185,7 +185,10 @@ def test_whitening_and_tone_are_refused_before_the_training() -> None:
 def test_training_fits_tone_and_whitening_as_adapt_does_and_restarts_without_them(
     tmp_path: Path, encoder_config: EncoderConfig | SfeConfig, sets: tuple[str, ...]
 ) -> None:
-    data, config = write_procedures(tmp_path), replace(recipe(), encoder=encoder_config)
+    data, config = (
+        write_procedures(tmp_path, procedures=3, views=2),
+        replace(recipe(), encoder=encoder_config),
+    )
     run, sets, whiten = tmp_path / "run", (*sets, "optim.epochs=1"), len(sets) > 1
     train(config, data, out=run, sets=sets, device="cpu", workers=1)
     adapt_weights(run, data, name="again", part="train", tone=1.4, whiten=whiten, device="cpu")

@@ -39,6 +39,7 @@ CPU = torch.device("cpu")
 SMALL = (
     *TINY,
     "optim.epochs=3",
+    "prepare.size=16",
     "bags.k=2",
     "optim.bags_per_batch=4",
     "optim.rate=1e-3",
