@@ -20,8 +20,8 @@ from polyplink.evaluate.samples import box_iou
 from polyplink.serve import possible_misses
 from polyplink.serve.desk import Desk
 from polyplink.tracklets.box_runs import BOX, box_rows
+from tests.studies.sequences_in_a_row import IOU
 
-IOU = 0.3
 PLACES = (1, 3, 5, 10)
 
 Truth = dict[tuple[str, int], list[tuple[str, np.ndarray]]]

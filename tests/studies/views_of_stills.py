@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from polyplink.cli.options import TrackletOptions
 from polyplink.data.tables import read_data
 from polyplink.encoders.adapt import (
     SHRINKAGE,
@@ -36,6 +35,7 @@ from polyplink.stills.annotated_stills import read_stills
 from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import with_options
+from tests.studies.real_frames import frame_options
 
 Polyps = list[torch.Tensor]  # (v, t) features of the views of each
 Fitted = tuple[torch.Tensor, torch.Tensor]  # mean (t,), map (t, t)
@@ -104,11 +104,8 @@ def main() -> None:
         zip(groups, np.random.default_rng(1).integers(0, FOLDS, len(groups)), strict=True)
     )
     folds = np.array([fold_of[still.group] for still in stills])
-    options = TrackletOptions(min_length=1, max_gap=40, min_iou=0.0, min_seconds=0.0, stride=1)
-    real = [
-        prepare(folder, with_options(settings, options), procedures="all", workers=2)
-        for folder in arguments.real
-    ]
+    options = with_options(settings, frame_options(max_gap=40))
+    real = [prepare(folder, options, procedures="all", workers=2) for folder in arguments.real]
     print("| mAP | stills held out | " + " | ".join(path.name for path in arguments.real) + " |")
     print("|" + "---|" * (2 + len(real)))
     for name, fit in METHODS.items():
