@@ -81,21 +81,7 @@ def test_shards_divide_the_procedures_and_write_the_files_of_one_run(
     assert contents(folder / "prepared") == contents(reference / "prepared")
 
 
-@pytest.mark.slow
-def test_vectors_are_equal_without_stored_crops(
-    sample_run: SampleRun, reference: Path, tmp_path: Path
-) -> None:
-    folder = copy_without_prepared(sample_run, tmp_path)
-    options = ("--device", "cpu", "--workers", "1", "--no-keep-crops")
-    for _ in range(2):  # the second run finds all vectors
-        result = polyplink("embed", sample_run.run, folder, *options)
-        assert result.exit_code == 0, result.stderr
-        expected = contents(reference / "prepared")
-        vectors = {name: data for name, data in expected.items() if not name.endswith(".npy")}
-        assert contents(folder / "prepared") == vectors
-
-
-def test_broken_frames_are_remembered_without_stored_crops(
+def test_vectors_and_broken_frames_are_the_same_without_stored_crops(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     with_crops = write_procedures(tmp_path / "kept", procedures=1, polyps=1, views=2)
@@ -108,6 +94,8 @@ def test_broken_frames_are_remembered_without_stored_crops(
             result = polyplink("embed", sample_run.run, folder, *options)
             assert result.exit_code == 0, result.stderr
             embeddings.append(read_embeddings(tmp_path / "v"))
+    assert list(with_crops.rglob("*.npy"))
+    assert not list(without_crops.rglob("*.npy"))
     assert "001-001:00000.1" in embeddings[0].tracklet_ids
     for others in embeddings[1:]:
         assert others.tracklet_ids == embeddings[0].tracklet_ids

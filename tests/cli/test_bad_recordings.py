@@ -1,6 +1,5 @@
 """`run` on files that are not recordings, and on recordings without a polyp."""
 
-import json
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +12,8 @@ import pytest
 from PIL import Image
 
 from polyplink import detect_polyps, run
-from tests.cli.calls import assert_refused, polyplink
+from polyplink.core.errors import PolyplinkError
+from tests.cli.calls import polyplink
 from tests.data.videos import write_video
 
 
@@ -40,40 +40,35 @@ def write_black_video(path: Path) -> None:
         container.mux(stream.encode())
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("empty", "cannot be opened"),
-        ("text", "cannot be opened"),
+def find_nothing(image: np.ndarray) -> np.ndarray:
+    return np.empty((0, 5))
+
+
+def test_files_that_are_not_recordings_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.mp4").touch()
+    for name in ("text.mp4", "notes.txt"):
+        (tmp_path / name).write_text("not a video\n" * 200)
+    Image.new("RGB", (96, 80)).save(tmp_path / "still.png")
+    Image.effect_noise((96, 80), 50).save(tmp_path / "0.jpg")
+    with ZipFile(tmp_path / "images.zip", "w") as archive:
+        for number in range(40):
+            archive.write(tmp_path / "0.jpg", f"{number}.jpg")
+    write_audio(tmp_path / "sound.mp4")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "subfolder" / "monday").mkdir(parents=True)
+    write_video(tmp_path / "subfolder" / "monday" / "p1.mp4", 3)
+    for name, message in (
+        ("empty.mp4", "cannot be opened"),
+        ("text.mp4", "cannot be opened"),
         ("notes.txt", "notes.txt is not a video; give a video (.mp4, "),
         ("still.png", "still.png is an image; give the folder of the recording's images"),
         ("images.zip", "images.zip is not a video; unpack an archive, and give the folder of its"),
-        ("sound", "has no video in it"),
+        ("sound.mp4", "has no video in it"),
         ("nothing", "holds no video and no image"),
         ("subfolder", "no image itself; give a video or a folder of them, such as"),
-    ],
-)
-def test_files_that_are_not_recordings_are_refused(tmp_path: Path, kind: str, message: str) -> None:
-    path = tmp_path / (kind if "." in kind else f"{kind}.mp4")
-    if kind == "empty":
-        path.write_bytes(b"")
-    elif kind in ("text", "notes.txt"):
-        path.write_text("not a video\n" * 200)
-    elif kind == "still.png":
-        Image.new("RGB", (96, 80)).save(path)
-    elif kind == "images.zip":
-        Image.effect_noise((96, 80), 50).save(tmp_path / "0.jpg")
-        with ZipFile(path, "w") as archive:
-            for number in range(40):
-                archive.write(tmp_path / "0.jpg", f"{number}.jpg")
-    elif kind == "sound":
-        write_audio(path)
-    elif kind in ("nothing", "subfolder"):
-        path.mkdir()
-    if kind == "subfolder":
-        (path / "monday").mkdir()
-        write_video(path / "monday" / "p1.mp4", 3)
-    assert_refused(polyplink("run", path, "-o", tmp_path / "out"), message)
+    ):
+        with pytest.raises(PolyplinkError, match=re.escape(message)):
+            run(tmp_path / name, out=tmp_path / "out", function=find_nothing)
 
 
 def test_an_empty_count_is_reported_with_the_number_of_frames(tmp_path: Path) -> None:
@@ -104,11 +99,10 @@ def test_a_frame_rate_that_varies_is_a_warning(tmp_path: Path) -> None:
     path = write_video(tmp_path / "a.mp4", 60, varying=(20,) * 30 + (120,) * 30)
     boxes = tmp_path / "a.csv"
     boxes.write_text("procedure_id,frame,x,y,w,h\na,0,8,8,9,9\n")
-    without_boxes: dict[str, Any] = {"function": lambda image: np.empty((0, 5))}
     options: dict[str, Any] = {"device": "cpu", "language": "de"}
-    result = run(path, out=tmp_path / "out", **without_boxes, **options)
+    result = run(path, out=tmp_path / "out", function=find_nothing, **options)
     imported = run(boxes, boxes="csv", out=tmp_path / "boxes", **options)
-    stated = detect_polyps(path, tmp_path / "stated", fps=14, **without_boxes)
+    stated = detect_polyps(path, tmp_path / "stated", fps=14, function=find_nothing)
     texts = [" ".join(one.warnings) for one in (result, imported, stated)]
     assert "frame rate of a varies: times are computed at 14.4" in texts[0]
     assert "differ from a player's by up to 1.5 s" in texts[0]
@@ -126,13 +120,10 @@ def test_videos_in_subfolders_are_named_as_not_counted(tmp_path: Path) -> None:
     for name in ("a.mp4", "late/b.mp4", "late/c.avi"):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         write_video(source / name, 12)
-    result = polyplink("run", source, "-o", tmp_path / "out", "--device", "cpu", "--json")
-    assert result.exit_code == 0, result.output
-    counted = json.loads(result.stdout)
-    assert [one["procedure_id"] for one in counted["procedures"]] == ["a"]
+    result = run(source, out=tmp_path / "out", function=find_nothing, device="cpu")
+    assert [procedure.procedure_id for procedure in result.value.count.procedures] == ["a"]
     report = (tmp_path / "out" / "count" / "report.html").read_text()
-    for text in (result.stderr, str(counted["warnings"]), report):
+    for text in (" ".join(result.warnings), str(result.value.summary["warnings"]), report):
         assert f"2 videos in subfolders (first: {source / 'late' / 'b.mp4'})" in text
-    alone = polyplink("detect", source / "a.mp4", tmp_path / "alone")
-    assert alone.exit_code == 0
-    assert "subfolder" not in alone.stderr
+    alone = detect_polyps(source / "a.mp4", tmp_path / "alone", function=find_nothing)
+    assert "subfolder" not in " ".join(alone.warnings)

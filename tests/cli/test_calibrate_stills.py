@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,6 +10,7 @@ import torch
 from PIL import Image
 
 from polyplink.core.artefacts import file_key
+from polyplink.data.files.images import Picture
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
@@ -53,16 +53,13 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "data"
 
 
-BLUE_REGIONS = """
-import numpy as np
-
-def find_blue(image):
-    rows, columns = np.nonzero(image[..., 2] > image[..., 0] + 51.0)
+def find_blue(image: Picture) -> np.ndarray:
+    pixels = image.rgb()
+    rows, columns = np.nonzero(pixels[..., 2] > pixels[..., 0] + 51.0)
     if not len(rows):
         return np.empty((0, 5))
     left, top = columns.min(), rows.min()
     return np.array([[left, top, columns.max() + 1 - left, rows.max() + 1 - top, 0.9]])
-"""
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +103,7 @@ def test_a_detector_is_calibrated_and_tested_on_stills(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    functions: dict[str, Any] = {}
-    exec(BLUE_REGIONS, functions)
-    monkeypatch.setattr(
-        OnnxDetector, "__call__", lambda _, image: functions["find_blue"](image.rgb())
-    )
+    monkeypatch.setattr(OnnxDetector, "__call__", lambda _, image: find_blue(image))
     command: tuple[str | Path, ...] = ("calibrate", sample_run.weights, "--stills", stills)
     command += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
     command += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
@@ -136,26 +129,8 @@ def test_a_detector_is_calibrated_and_tested_on_stills(
     assert operating is not None
     calibration = operating["calibration"]
     assert (calibration["detector"], calibration["material"]) == ("blue", "stills in motion")
+    assert calibration["boxes"] == open_detector(str(detector)).origin.key
     assert calibration["procedures"] == 4
-
-
-@pytest.mark.slow
-def test_a_function_of_a_file_is_calibrated_on_stills(
-    sample_run: SampleRun, stills: Path, tmp_path: Path
-) -> None:
-    file, out = tmp_path / "blue_regions.py", tmp_path / "out"
-    file.write_text(BLUE_REGIONS)
-    named = ("--stills", stills, "--detector", f"{file}:find_blue", "--device", "cpu")
-    size = ("--procedures", "6", "--polyps", "2", "--out", out, "--json")
-    result = polyplink("calibrate", sample_run.weights, *named, *size)
-    assert result.exit_code == 0, result.output
-    figures = json.loads(result.stdout)["test"]
-    assert figures["polyps_found"] == figures["polyps"] == 4
-    operating = read_record(out / "weights.safetensors").operating
-    assert operating is not None
-    calibration = operating["calibration"]
-    key = open_detector(f"{file}:find_blue").origin.key
-    assert (calibration["boxes"], calibration["detector"]) == (key, "find_blue")
 
 
 def test_a_broken_detector_and_too_few_stills_are_refused(

@@ -76,13 +76,6 @@ def test_a_recipe_and_loss_from_a_file_are_trained(
 def test_mistakes_in_recipe_files_are_refused(recipe_file: Path, sample_run: SampleRun) -> None:
     message = "has no recipe 'receipt'; define a function receipt"
     assert_refused(polyplink("train", f"{recipe_file}:receipt", sample_run.data), message)
-    loss = f"{recipe_file}:Spread"
-    message = (
-        "Spread is a part of kind loss, not a recipe; use it with `polyplink train RECIPE DATA "
-    )
-    assert_refused(polyplink("train", loss, sample_run.data), f"{message}--set loss.kind={loss}`")
-    assert_refused(polyplink("train", f"{recipe_file}:Views", sample_run.data), "has no recipe 'Vi")
-    assert_refused(polyplink("train", f"{recipe_file}:replace", sample_run.data), "no recipe 'repl")
     assert_refused(
         polyplink("train", recipe_file, sample_run.data, "--set", "loss.lest=1"),
         "did you mean loss.least?",

@@ -143,28 +143,17 @@ def test_the_report_has_intervals_only_of_boxes_that_the_calibration_covers(
         assert [interval is not None for interval in intervals] == [covered, covered]
 
 
-def test_trained_procedures_and_unknown_polyps_are_refused(
+def test_unknown_polyps_and_a_part_without_procedures_are_refused(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    """Even with corrected tables, which have another key but the same procedures."""
     data = read_data(sample_run.data)
-    corrected = data.polyps.with_columns(size_mm=pl.lit(3.0))
-    write_data(
-        tmp_path / "data", DataSet.of(data.detections, data.procedures, corrected, data.splits)
-    )
-    with pytest.raises(PolyplinkError, match="trained or validated on 4 of these procedures"):
-        evaluate_weights(
-            sample_run.weights, tmp_path / "data", out=tmp_path, part="train", device="cpu"
-        )
-    assert not (tmp_path / "data" / "prepared").exists()  # refused before crops are cut
     unknown = data.detections.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     parts = {"eval": NAMES[4:], "none": []}
-    folder = tmp_path / "unknown"
-    write_data(folder, DataSet.of(unknown, data.procedures, data.polyps, parts))
+    write_data(tmp_path, DataSet.of(unknown, data.procedures, data.polyps, parts))
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
-        evaluate_weights(sample_run.weights, folder, out=tmp_path, device="cpu")
+        evaluate_weights(sample_run.weights, tmp_path, out=tmp_path, device="cpu")
     with pytest.raises(PolyplinkError, match="the part has no procedure to evaluate"):
-        evaluate_weights(sample_run.weights, folder, out=tmp_path, part="none", device="cpu")
+        evaluate_weights(sample_run.weights, tmp_path, out=tmp_path, part="none", device="cpu")
 
 
 def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: Path) -> None:
