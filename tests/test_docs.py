@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from polyplink.cli.command import sections
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
@@ -95,26 +97,37 @@ def assert_success(completed: "subprocess.CompletedProcess[str]") -> None:
     assert completed.returncode == 0, completed.stderr
 
 
-FOLDERS_AFTER: dict[tuple[str, ...], Path] = {}
+def folder_after(commands: tuple[str, ...], processes: Forked, shared: Path) -> Path:
+    """A folder after the first commands of a page, in a folder shared by all workers of the tests.
+
+    Pages with the same commands share it: the first one that needs it runs them.
+    """
+    folder = shared / hashlib.sha256("\n".join(commands).encode()).hexdigest()[:16]
+    done = folder.with_suffix(".done")
+    with FileLock(folder.with_suffix(".lock")):
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            if before := commands[:-1]:
+                shutil.copytree(folder_after(before, processes, shared), folder)
+            folder.mkdir(exist_ok=True)
+            assert_success(processes.run(commands[-1], folder))
+            done.touch()
+    return folder
 
 
-def folder_after(
-    commands: tuple[str, ...], processes: Forked, places: pytest.TempPathFactory
-) -> Path:
-    """A folder after the first commands of a page; pages with the same commands share it."""
-    if commands not in FOLDERS_AFTER:
-        folder = places.mktemp("opened")
-        if before := commands[:-1]:
-            shutil.copytree(folder_after(before, processes, places), folder, dirs_exist_ok=True)
-        assert_success(processes.run(commands[-1], folder))
-        FOLDERS_AFTER[commands] = folder
-    return FOLDERS_AFTER[commands]
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of the tests share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.mark.documentation
 @pytest.mark.parametrize("page", pages_with_blocks("bash"), ids=name)
 def test_commands_run_as_written(
-    page: Path, processes: Forked, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    page: Path, processes: Forked, tmp_path: Path, shared: Path
 ) -> None:
     code = "".join(blocks(page, "bash"))
     for original, small in SMALLEST.items():
@@ -123,8 +136,7 @@ def test_commands_run_as_written(
     lines = code.splitlines()
     first = tuple(line.partition("  #")[0].rstrip() for line in takewhile(OPENING.match, lines))
     if first:
-        prepared_folder = folder_after(first, processes, tmp_path_factory)
-        shutil.copytree(prepared_folder, tmp_path, dirs_exist_ok=True)
+        shutil.copytree(folder_after(first, processes, shared), tmp_path, dirs_exist_ok=True)
     assert_success(processes.run("\n".join(lines[len(first) :]), tmp_path))
 
 
