@@ -29,8 +29,9 @@ def test_snare_and_forceps_look_different_and_stay_in_range() -> None:
         for kind in (SNARE, FORCEPS)
     )
     assert (snare - forceps).abs().max() > 0.2
-    drawn = overlays.draw_instruments(IMAGES, full_frame(), instruments(0.0, SNARE))
-    torch.testing.assert_close(drawn, IMAGES)  # without reach
+    for kind in (SNARE, FORCEPS):
+        without_reach = overlays.draw_instruments(IMAGES, full_frame(), instruments(0.0, kind))
+        torch.testing.assert_close(without_reach, IMAGES)
     for images in (snare, forceps):
         assert images.min() >= 0
         assert images.max() <= 1
