@@ -49,7 +49,7 @@ print(json.dumps([*(call(*words) for words in {calls!r}), len(render(one_procedu
 
 def test_tables_work_without_extras_and_other_verbs_name_the_extra(tmp_path: Path) -> None:
     """In one process without the libraries, results are equal or a verb is refused."""
-    data = write_procedures(tmp_path, procedures=1)
+    data = write_procedures(tmp_path, procedures=1, images=False)
     assert polyplink("convert", data, "csv", tmp_path / "csv").exit_code == 0
     doctor = ("doctor", str(data), "--no-images", "--json")  # it builds tracklets
     imported, simulated = str(tmp_path / "again"), str(tmp_path / "made")

@@ -77,7 +77,7 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
 
 
 def test_data_without_polyps_are_refused_before_training(tmp_path: Path) -> None:
-    data = write_procedures(tmp_path, procedures=4)
+    data = write_procedures(tmp_path, procedures=2, images=False)
     original = read_data(data)
     boxes = original.detections.with_columns(polyp_id=pl.lit(None, pl.String))
     write_data(data, replace(original, detections=boxes))
