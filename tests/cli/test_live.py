@@ -297,29 +297,6 @@ def test_an_error_of_a_program_is_raised_when_the_report_is_written(
     assert f"The source has ended: {shown}" in summary["warnings"]
 
 
-@pytest.mark.slow
-def test_a_slow_detector_function_drops_frames(sample_run: SampleRun, tmp_path: Path) -> None:
-    def slow(image: np.ndarray) -> np.ndarray:
-        time.sleep(0.02)
-        return np.array([box(0)])
-
-    images = sample_run.root / "frames" / "001-005"
-    result = live(
-        str(images),
-        weights=sample_run.weights,
-        out=tmp_path / "out",
-        speed=20.0,
-        page=False,
-        function=slow,
-    )
-    assert result.json["late"] > 0
-    late, frames = result.json["late"], result.json["frame"] + 1
-    said = f"{late} of {frames} frames were not processed in time"
-    assert any(said in line for line in result.value.summary["warnings"])
-    assert said in result.value.report.read_text()
-    assert len(result.value.summary["procedures"]) == 1
-
-
 def test_time_that_goes_backwards_gives_one_warning_and_loses_nothing(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:

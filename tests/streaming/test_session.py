@@ -182,6 +182,7 @@ def test_frames_that_a_slow_detector_misses_are_counted_as_late() -> None:
     recorder = Recorder()
     follow(source(pictures(60)), in_3_threads(slow), cast("LiveCount", recorder))
     assert recorder.late == 60 - len(recorder.taken) > 0
+    assert recorder.messages == [Message("live.late", {"n": recorder.late, "frames": 0})]
 
 
 class BrokenStream:
