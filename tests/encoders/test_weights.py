@@ -93,6 +93,11 @@ def test_missing_published_weights_name_their_download(store: Path) -> None:
             weights_path(missing)
 
 
+def test_a_detector_in_place_of_weights_is_named() -> None:
+    with pytest.raises(PolyplinkError, match="detector-v1 is a detector"):
+        weights_path(Path("detector-v1"))
+
+
 def test_saved_weights_load_with_their_record(tmp_path: Path) -> None:
     config = replace(TRANSFORMER, frame_weights=Path("elsewhere.safetensors"))
     encoder = save_random(tmp_path / "weights.safetensors", config, TRANSFORMER)

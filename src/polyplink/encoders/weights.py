@@ -40,6 +40,7 @@ from polyplink.encoders.config import (
     SfeConfig,
 )
 from polyplink.models.shipped import (
+    ENCODER,
     ShippedModel,
     is_shipped,
     models,
@@ -159,6 +160,11 @@ def weights_path(weights: Path) -> Path:
         not is_data_folder(weights),
         f"{weights} is a data folder and holds no weights",
         f"give the weights before it, for example `encoder-v1 {weights}`",
+    )
+    PolyplinkError.unless(
+        not is_shipped(weights, "detector"),
+        f"{weights} is a detector and holds no encoder",
+        f"give {ENCODER}, or a name that `polyplink weights list` shows",
     )
     from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - only needed for errors
 
