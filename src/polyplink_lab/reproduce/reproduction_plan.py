@@ -19,6 +19,7 @@ from rich.text import Text
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
@@ -325,7 +326,7 @@ class Planner:
         yield Step(
             f"embed and measure {name}, {Variant(settings.crop_factor, clip).words}",
             part,
-            f"{fed}grid {self.grid}, {len(set(measures))} figures"
+            f"{fed}grid {self.grid}, {many(len(set(measures)), 'figure')}"
             + (", some of them on tpc-val and tpc-test" if divided and part == "rc19" else ""),
             seconds=crops * encoder_cost.macs / self.rate + search / self.workspace.workers,
             memory=4 * encoder_cost.parameters + 3 * PASS * encoder_cost.largest,
