@@ -25,14 +25,14 @@ def is_imported(name: str) -> bool:
 
 def test_workers_have_preloaded_modules_and_a_killed_worker_is_reported() -> None:
     handler, children = signal.getsignal(signal.SIGINT), multiprocessing.active_children()
-    with worker_pool(1, ["wave"]) as pool:  # a module that nothing else imports
-        assert pool.submit(is_imported, "wave").result()
+    with worker_pool(1, ["numba"]) as pool:
+        assert pool.submit(is_imported, "numba").result()
         assert pool.submit(os.getpid).result() != os.getpid()
     assert set(multiprocessing.active_children()) <= set(children)
     assert signal.getsignal(signal.SIGINT) is handler
     with (
         pytest.raises(PolyplinkError, match="a worker process was killed"),
-        worker_pool(1, ["wave"]) as pool,
+        worker_pool(1, ["numba"]) as pool,
     ):
         list(pool.map(_kill_self, [1]))
 
