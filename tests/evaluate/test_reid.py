@@ -4,7 +4,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import polyplink.evaluate.reid as module
@@ -157,24 +157,35 @@ def test_pairs_of_one_class_give_no_figures(polyps: list[str | None]) -> None:
     assert reid.positives + reid.negatives == 3
 
 
-@settings(max_examples=6)
+def cosines_of_pairs(vectors: np.ndarray, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines of all pairs of known polyps (p,), and whether they show the same one (p,)."""
+    known = np.flatnonzero(samples.known)
+    i, j = (known[side] for side in np.tril_indices(known.size, -1))
+    unit = unit_rows(vectors)
+    return (unit[i] * unit[j]).sum(axis=1), samples.polyp[i] == samples.polyp[j]
+
+
+@given(st.integers(0, 1000), st.integers(0, 4))
+def test_reid_as_published_equals_scikit_learn(seed: int, unknown: int) -> None:
+    vectors, samples, _ = random_samples(seed, unknown, 3.0)
+    published = published_reid(vectors, samples)
+    assert published is not None
+    cosines, same = cosines_of_pairs(vectors, samples)
+    tied = sigmoids(np.round(cosines, 12))
+    assert published[0] == pytest.approx(roc_auc_score(same, tied), abs=1e-9)
+    assert published[1] == pytest.approx(average_precision_score(same, tied), abs=1e-9)
+
+
+@pytest.mark.slow  # importing torchmetrics takes seconds
 @given(st.integers(0, 1000), st.integers(0, 4))
 def test_reid_as_published_equals_torchmetrics(seed: int, unknown: int) -> None:
     heal_torchvision()
     torchmetrics = pytest.importorskip("torchmetrics.functional.classification")
     vectors, samples, _ = random_samples(seed, unknown, 3.0)
-    known = np.flatnonzero(samples.known)
-    i, j = np.tril_indices(known.size, -1)
-    i, j = known[i], known[j]
-    unit = unit_rows(vectors)
-    scores = torch.from_numpy((unit[i] * unit[j]).sum(axis=1)).float().sigmoid()
-    same = torch.from_numpy(samples.polyp[i] == samples.polyp[j]).int()
     published = published_reid(vectors, samples)
     assert published is not None
-    tied = sigmoids(np.round((unit[i] * unit[j]).sum(axis=1), 12))
-    truth = same.numpy()
-    assert published[0] == pytest.approx(roc_auc_score(truth, tied), abs=1e-9)
-    assert published[1] == pytest.approx(average_precision_score(truth, tied), abs=1e-9)
+    cosines, truth = cosines_of_pairs(vectors, samples)
+    scores, same = torch.from_numpy(cosines).float().sigmoid(), torch.from_numpy(truth).int()
     # In single precision, equal scores can differ by the order of summation: of about 30,000
     # comparisons one or two change.
     assert published[0] == pytest.approx(float(torchmetrics.binary_auroc(scores, same)), abs=1e-4)
