@@ -76,7 +76,7 @@ SMALL_CASES: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], An
 
 
 # torch takes seconds to export, and torchmetrics and TrackEval to be imported; the quick tests of
-# `evaluate` compare its figures with theirs.
+# `evaluate` compare its figures with naive loops, scikit-learn and TrackEval.
 SLOW_CASES = ("embed", "first-pass", "input", "sweep", "retrieval", "reid", "tracking")
 
 
