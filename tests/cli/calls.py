@@ -29,6 +29,13 @@ def polyplink(*arguments: str | Path) -> Result:
     return invoke(app, *arguments)
 
 
+def succeed(*arguments: str | Path) -> Result:
+    """Call the command line, and check for exit code 0."""
+    result = polyplink(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
 def assert_refused(result: Result, message: str) -> None:
     """Check for exit code 2, one message on stderr that contains `message`, and no traceback."""
     assert result.exit_code == 2, result.output

@@ -17,7 +17,7 @@ import pytest
 from polyplink.data.tables import read_data
 from polyplink.encoders.encode import read_embeddings
 from polyplink.scale.on_ray import shard
-from tests.cli.calls import polyplink
+from tests.cli.calls import polyplink, succeed
 from tests.conftest import SampleRun
 from tests.kills import contents
 from tests.samples import write_procedures
@@ -91,8 +91,7 @@ def test_vectors_and_broken_frames_are_the_same_without_stored_crops(
         (folder.parent / "frames" / "001-001" / "8.jpg").write_bytes(b"half")
         options = ("--device", "cpu", "--min-length", "4", option, "--out", tmp_path / "v")
         for _ in range(2):
-            result = polyplink("embed", sample_run.run, folder, *options)
-            assert result.exit_code == 0, result.stderr
+            succeed("embed", sample_run.run, folder, *options)
             embeddings.append(read_embeddings(tmp_path / "v"))
     assert list(with_crops.rglob("*.npy"))
     assert not list(without_crops.rglob("*.npy"))

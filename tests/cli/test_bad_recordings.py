@@ -13,7 +13,7 @@ from PIL import Image
 
 from polyplink import detect_polyps, run
 from polyplink.core.errors import PolyplinkError
-from tests.cli.calls import polyplink
+from tests.cli.calls import succeed
 from tests.data.videos import write_video
 
 
@@ -73,8 +73,7 @@ def test_files_that_are_not_recordings_are_refused(tmp_path: Path) -> None:
 
 def test_an_empty_count_is_reported_with_the_number_of_frames(tmp_path: Path) -> None:
     write_black_video(tmp_path / "black.mp4")
-    result = polyplink("run", tmp_path / "black.mp4", "-o", tmp_path / "out", "--device", "cpu")
-    assert result.exit_code == 0, result.output
+    result = succeed("run", tmp_path / "black.mp4", "-o", tmp_path / "out", "--device", "cpu")
     report = (tmp_path / "out" / "count" / "report.html").read_text()
     for text in (result.stderr.replace("\n", " "), report):
         assert "Counted 0 in 1 procedure" in text
@@ -85,8 +84,7 @@ def test_an_empty_count_is_reported_with_the_number_of_frames(tmp_path: Path) ->
 def test_frames_missing_in_a_file_cut_short_are_reported(tmp_path: Path) -> None:
     path = write_video(tmp_path / "a.mp4", 60, index_first=True)
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
-    result = polyplink("run", path, "-o", tmp_path / "out", "--device", "cpu", "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("run", path, "-o", tmp_path / "out", "--device", "cpu", "--json")
     report = (tmp_path / "out" / "count" / "report.html").read_text()
     for text in (result.stderr.replace("\n", " "), result.stdout, report):
         lost = re.search(r"(\d+) of 60 frames of a cannot be decoded", text)

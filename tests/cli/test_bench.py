@@ -3,7 +3,7 @@ from pathlib import Path
 
 from polyplink_lab.bench.cases import CASES
 from polyplink_lab.cli.bench import NAMES
-from tests.cli.calls import polyplink
+from tests.cli.calls import polyplink, succeed
 
 
 def test_every_benchmark_can_be_named() -> None:
@@ -11,8 +11,7 @@ def test_every_benchmark_can_be_named() -> None:
 
 
 def test_bench_prints_one_json_object_per_benchmark() -> None:
-    result = polyplink("bench", "bags", "--size", "64", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeed("bench", "bags", "--size", "64", "--json")
     (line,) = result.stdout.splitlines()
     printed = json.loads(line)
     assert (printed["name"], printed["size"], printed["equal"]) == ("bags", 64, True)

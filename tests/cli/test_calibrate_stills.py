@@ -22,7 +22,7 @@ from polyplink.stills.annotated_stills import read_stills
 from polyplink.stills.detected import _stills_of_parts
 from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.settings import PrepareSettings
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
 from tests.encoders.small import SFE
@@ -48,8 +48,7 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     groups.with_columns(width=300, height=240, n_frames=2, dataset=pl.lit("blue polyps")).write_csv(
         folder / "csv" / "procedures.csv"
     )
-    result = polyplink("import", "csv", folder / "csv", folder / "data")
-    assert result.exit_code == 0, result.output
+    succeed("import", "csv", folder / "csv", folder / "data")
     return folder / "data"
 
 
@@ -107,11 +106,9 @@ def test_a_detector_is_calibrated_and_tested_on_stills(
     command: tuple[str | Path, ...] = ("calibrate", sample_run.weights, "--stills", stills)
     command += ("--detector", detector, "--device", "cpu", "--empty", detector.parent / "empty")
     command += ("--procedures", "6", "--polyps", "2", "--out", tmp_path / "out", "--json")
-    result = polyplink(*command)
-    assert result.exit_code == 0, result.output
+    result = succeed(*command)
     monkeypatch.setattr(OnnxDetector, "__call__", None)  # a repeat uses the boxes
-    again = polyplink(*command[:-1])
-    assert again.exit_code == 0, again.output
+    again = succeed(*command[:-1])
     assert "no 90 % intervals: too few procedures to fit on" in again.stdout
     figures = json.loads(result.stdout)["test"]
     assert figures == json.loads((tmp_path / "out" / "stills.json").read_text())
@@ -157,8 +154,7 @@ def test_whitening_is_fitted_on_views_of_stills(stills: Path, tmp_path: Path) ->
     settings = PrepareSettings(size=32, crop_factor=2.0)
     save_weights(weights, encoder, WeightsRecord(encoder.config, settings, {}, Seen(), {}))
     adapt = ("weights", "adapt", weights, stills, "--whiten", "--device", "cpu")
-    result = polyplink(*adapt, "--in-motion", "3", "--as", "within")
-    assert result.exit_code == 0, result.output
+    result = succeed(*adapt, "--in-motion", "3", "--as", "within")
     assert "within: whitening adapted to 48 crops" in result.stdout
     assert "48 crops: too few to whiten by, give 100 or more" in result.stderr
     data = read_data(stills)

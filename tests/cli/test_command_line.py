@@ -321,8 +321,9 @@ def test_recipes_are_listed() -> None:
 def run_program(*words: str, streams: str = "", **variables: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of the program, in a shell that redirects its streams."""
     command = f"exec {sys.executable} -m polyplink {shlex.join(words)} {streams}"
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"} | variables
     result = subprocess.run(
-        command, shell=True, capture_output=True, text=True, check=False, env=os.environ | variables
+        command, shell=True, capture_output=True, text=True, check=False, env=environment
     )
     return result.returncode, result.stdout, result.stderr
 

@@ -14,8 +14,6 @@ import pytest
 
 from polyplink.associate.identities import recorded_point, untuned
 from polyplink.cli.count import count
-from polyplink.cli.live import live
-from polyplink.cli.run import run
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.counting.count_part import count_messages, count_part, counted_procedures
@@ -30,7 +28,7 @@ from polyplink.encoders.weights import read_record, save_weights
 from polyplink.pipeline.count_data import _count_table
 from polyplink.report.contents import build_report
 from polyplink.tracklets.prepare import lost_boxes
-from tests.cli.calls import polyplink
+from tests.cli.calls import succeed
 from tests.conftest import SampleRun
 from tests.report.sample import print_table, report
 
@@ -246,8 +244,7 @@ def test_a_second_count_in_another_language_gives_equal_results(
     sample_run: SampleRun, count_folder: Path, tmp_path: Path
 ) -> None:
     command = ("count", sample_run.weights, sample_run.data, "-o", tmp_path, "--device", "cpu")
-    result = polyplink(*command, "--language", "it")
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*command, "--language", "it")
     page, english = ((f / "report.html").read_text() for f in (tmp_path, count_folder))
     assert '<html lang="it">' in page
     assert '<html lang="en">' in english
@@ -283,20 +280,6 @@ def test_a_count_table_has_truth_only_where_it_is_known() -> None:
     assert "–" in print_table(_count_table(replace(sample_report, procedures=mixed)))
 
 
-def test_an_unknown_language_is_refused_before_counting(
-    sample_run: SampleRun, tmp_path: Path
-) -> None:
-    out, french = tmp_path / "out", {"language": "fr"}
-    refused = pytest.raises(PolyplinkError, match="no language 'fr'; choose one of: en, de, it")
-    with refused:
-        count(sample_run.run, sample_run.data, out=out, **french)  # type: ignore[arg-type]
-    with refused:
-        run(str(sample_run.data), weights=sample_run.run, out=out, **french)  # type: ignore[arg-type]
-    with refused:
-        live("-", weights=sample_run.run, out=out, **french)  # type: ignore[arg-type]
-    assert not out.exists()
-
-
 def test_an_untuned_operating_point_has_a_warning(sample_run: SampleRun, tmp_path: Path) -> None:
     encoder = load_named(sample_run.run, "cpu")
     assert encoder.record is not None
@@ -307,8 +290,7 @@ def test_an_untuned_operating_point_has_a_warning(sample_run: SampleRun, tmp_pat
         replace(encoder.record, operating=None),
     )
     command = ("count", path, sample_run.data, "-o", tmp_path / "out", "--part", "eval")
-    result = polyplink(*command, "--device", "cpu")
-    assert result.exit_code == 0, result.output
+    result = succeed(*command, "--device", "cpu")
     assert "calibrated on no labelled procedures (not tuned" in result.stderr
 
 

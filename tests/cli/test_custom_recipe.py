@@ -15,7 +15,7 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.model import loss_of
 from polyplink.recipes.by_name import find_recipe, override
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import TINY, SampleRun
 
 RECIPE = """
@@ -58,17 +58,15 @@ def test_a_recipe_and_loss_from_a_file_are_trained(
 ) -> None:
     sets = [f"--set={setting}" for setting in (*TINY, "loss.least=0.25", "optim.epochs=1")]
     out = recipe_file.parent / "run"
-    result = polyplink(
+    result = succeed(
         "train", f"{recipe_file}:recipe", sample_run.data, "-o", out, "--device=cpu", *sets
     )
-    assert result.exit_code == 0, result.output
     assert "epoch 1 of 1: loss " in result.stderr
     run = json.loads((out / "run.json").read_text())
     assert run["settings"]["loss"] == {"kind": "spread", "least": 0.25}
     assert run["settings"]["optim"]["epochs"] == 1
     changes = [*sets[:-1], "--set=optim.epochs=2", "--resume"]
-    extended = polyplink("train", recipe_file, sample_run.data, "-o", out, "--device=cpu", *changes)
-    assert extended.exit_code == 0, extended.output
+    succeed("train", recipe_file, sample_run.data, "-o", out, "--device=cpu", *changes)
     assert len((out / "history.csv").read_text().splitlines()) == 1 + 2
     assert override(find_recipe(str(recipe_file)), ["loss.least=1"]).loss.least == 1.0
 
@@ -163,8 +161,7 @@ def _tiny(recipe_file: Path) -> list[str]:
 
 
 def test_settings_of_a_recipe_are_listed_with_types() -> None:
-    result = polyplink("train", "--help-recipe", "ntssl")
-    assert result.exit_code == 0
+    result = succeed("train", "--help-recipe", "ntssl")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
     by_name = {row[0]: row[1:] for row in rows if row}
     assert by_name["optim.epochs"][:3] == ["int, 1 or more", "50", "program"]

@@ -18,7 +18,7 @@ from polyplink.encoders.config import REFERENCE_MEAN
 from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import read_record, weights_path
 from polyplink.tracklets.scenes import write_scenes
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.data.sample_sets import procedure_row
 from tests.samples import write_procedures
 
@@ -103,8 +103,7 @@ def test_the_doctor_s_options_make_single_frames_usable(tmp_path: Path) -> None:
     train = ("train", "ntssl-demo", data, "--out", tmp_path / "run", "--init-from", "imagenet",
              "--part", "all", "--device", "cpu", *advised, *sets)  # fmt: skip
     assert_refused(polyplink(*train), "--set fragment_length=1")
-    result = polyplink(*train, "--set", "fragment_length=1")
-    assert result.exit_code == 0, result.output
+    succeed(*train, "--set", "fragment_length=1")
     encoder = read_record(tmp_path / "run" / "weights.safetensors").encoder
     assert (
         encoder.mean == read_record(weights_path(Path("imagenet"))).encoder.mean != REFERENCE_MEAN
@@ -118,8 +117,7 @@ def test_prepare_reports_or_refuses_frames_that_do_not_decode(tmp_path: Path) ->
     message = "image 001-001/4.jpg, frame 4, cannot be decoded"
     assert_refused(polyplink(*command, "--strict"), message)
     assert not list(data.rglob("*.npy"))
-    result = polyplink(*command, "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed(*command, "--json")
     assert json.loads(result.stdout)["broken_frames"] == {"001-001": 1}
     assert "001-001: 1 frame cannot be decoded (first: 001-001/4.jpg" in result.stderr
     (crops,) = data.rglob("*.npy")
@@ -129,8 +127,7 @@ def test_prepare_reports_or_refuses_frames_that_do_not_decode(tmp_path: Path) ->
 def test_a_data_folder_is_converted_once_and_can_be_imported(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=2, images=False)
     data = read_data(folder)
-    result = polyplink("convert", folder, "coco", tmp_path / "coco", "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("convert", folder, "coco", tmp_path / "coco", "--json")
     summary = json.loads(result.stdout)
     assert (summary["procedures"], summary["boxes"]) == (2, data.detections.height)
     assert import_coco(tmp_path / "coco").data.detections.equals(data.detections)

@@ -27,7 +27,7 @@ from polyplink.learn.detector.fit import FitState
 from polyplink.learn.detector.yolox import YoloxNano
 from polyplink.models.shipped import DETECTOR, shipped_model
 from polyplink.tracklets.settings import TrackSettings
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
 
@@ -73,8 +73,7 @@ def test_run_counts_a_recording_and_writes_a_report(
 ) -> None:
     out = tmp_path / "out"
     command = ("run", film, "--detector", detector, "--weights", sample_run.weights, "--out", out)
-    result = polyplink(*command, "--video", "--device", "cpu", "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed(*command, "--video", "--device", "cpu", "--json")
     summary = json.loads(result.stdout)
     assert summary["videos"] == [str(out / "video-with-boxes" / "001-005.mp4")]
     with av.open(summary["videos"][0]) as container:
@@ -119,8 +118,7 @@ def test_a_finished_detection_is_used_again_until_its_input_changes(
             pl.read_parquet(table).head(-1).write_parquet(table)
         elif change == "damage":
             table.write_bytes(b"")
-        result = polyplink("detect", frames, out, "--detector", detector, *options)
-        assert result.exit_code == 0, result.output
+        result = succeed("detect", frames, out, "--detector", detector, *options)
         assert len(detections) == expected
         assert read_data(out).detections.height == 9
         assert "1 of 10 frames of 001-005 cannot be decoded" in result.stderr.replace("\n", " ")
@@ -131,10 +129,7 @@ def test_an_empty_count_has_a_reason(
 ) -> None:
     data = tmp_path / "data"
     assert polyplink("detect", film, data, "--detector", detector).exit_code == 0
-    result = polyplink(
-        "count", sample_run.weights, data, "-o", tmp_path / "c", "--min-seconds", "60"
-    )
-    assert result.exit_code == 0, result.output
+    result = succeed("count", sample_run.weights, data, "-o", tmp_path / "c", "--min-seconds", "60")
     reason = "64 of 64 boxes in tracks shorter than 60 s (--min-seconds)"
     assert f"Counted 0 in 1 procedure (001-005): {reason}" in result.stderr.replace("\n", " ")
     assert reason in (tmp_path / "c" / "report.html").read_text()
@@ -216,16 +211,14 @@ def test_an_unknown_frame_rate_is_a_warning_of_the_count(
     for k, options in enumerate(commands):
         out = tmp_path / f"o{k}"
         command = (*options, "-o", out)
-        unknown = polyplink(*command, *shared)
-        assert unknown.exit_code == 0, unknown.output
+        unknown = succeed(*command, *shared)
         report = (out / "count" / "report.html").read_text()
         record = (out / "count" / "count.json").read_text()
         for text in (unknown.stderr.replace("\n", " "), report, record):
             assert "frame rate of 1 procedure (001-005) is not known: 25 frames a second" in text
             assert "at 25 frames a second, which are assumed (--fps states the rate)" in text
         assert read_data(out / "data").procedures["fps"].to_list() == [None]
-        stated = polyplink(*command, *shared, "--fps", "10", "--json")
-        assert stated.exit_code == 0, stated.output
+        stated = succeed(*command, *shared, "--fps", "10", "--json")
         assert json.loads(stated.stdout)["polyps"] > 0, stated.stderr
         assert "frame rate" not in stated.stderr
         assert read_data(out / "data").procedures["fps"].to_list() == [10]
@@ -237,10 +230,7 @@ def test_an_unknown_frame_rate_is_a_warning_of_the_count(
 def test_a_simulated_detector_is_applied_to_annotated_boxes(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    result = polyplink(
-        "detect", sample_run.data, tmp_path / "d", "--detector", "sim:good", "--json"
-    )
-    assert result.exit_code == 0, result.output
+    succeed("detect", sample_run.data, tmp_path / "d", "--detector", "sim:good", "--json")
     assert read_origin(tmp_path / "d") == BoxesOrigin("sim:good", "sim:good")
     assert read_origin(sample_run.data) is None
     data = read_data(tmp_path / "d")
@@ -249,18 +239,14 @@ def test_a_simulated_detector_is_applied_to_annotated_boxes(
     assert data.polyps.is_empty()
     # Views of different polyps are ten frames apart at one position: such gaps must not be bridged.
     options = ("--bridge", "0.2", "--device", "cpu")
-    count_with_truth = polyplink(
+    count_with_truth = succeed(
         *("count", sample_run.weights, tmp_path / "d", "-o", tmp_path / "c", "--json"),
         *("--truth", sample_run.data, *options),
     )
-    assert count_with_truth.exit_code == 0, count_with_truth.output
     against = json.loads(count_with_truth.stdout)["against_truth"]
     assert against["figures"]["polyps found"]["value"] == 1
     assert sum(row["polyps"] for row in against["procedures"]) == 10
-    run_of_boxes = polyplink(
-        "run", tmp_path / "d", "--weights", sample_run.weights, "-o", tmp_path / "o", *options
-    )
-    assert run_of_boxes.exit_code == 0, run_of_boxes.output
+    succeed("run", tmp_path / "d", "--weights", sample_run.weights, "-o", tmp_path / "o", *options)
     summary = json.loads((tmp_path / "o" / "count" / "count.json").read_text())
     assert summary["tracklets"]["tracks"]["bridge"] == 0.2
     assert summary["polyps"] >= 5
@@ -279,8 +265,7 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     command = ("run", boxes_file, "--boxes", "csv", "--weights", sample_run.weights)
     size = "procedure_id,width,height,n_frames\n001-005,48,40,74\n"
     (tmp_path / "procedures.csv").write_text(size)
-    result = polyplink(*command, "--fps", "25", "--out", tmp_path / "o", "--device", "cpu")
-    assert result.exit_code == 0, result.output
+    result = succeed(*command, "--fps", "25", "--out", tmp_path / "o", "--device", "cpu")
     tracks, interpolated = (
         np.loadtxt(tmp_path / "o" / "tracks" / place / "001-005.txt", delimiter=",")
         for place in (".", "interpolated")
@@ -350,8 +335,7 @@ def test_a_detector_is_trained_evaluated_and_used(
     command = ("train-detector", sample_run.data, "-o", out, *options)
     refused = polyplink(*command, "--init", sample_run.weights)
     assert_refused(refused, "is not a detector that `polyplink train-detector` wrote")
-    result = polyplink(*command, "--epochs", "2", "--held", "0.2", "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed(*command, "--epochs", "2", "--held", "0.2", "--json")
     facts = json.loads(result.stdout)
     assert (facts["procedures"], len(facts["held"]), len(facts["losses"])) == (4, 1, 2)
     assert facts["figures"]["polyps"] >= 1
@@ -367,8 +351,7 @@ def test_a_detector_is_trained_evaluated_and_used(
     assert json.loads(repeated.stdout)["losses"] == facts["losses"]
     other_epochs = polyplink(*command, "--epochs", "3", "--held", "0.2")
     assert_refused(other_epochs, "ours-training holds a training with other data or options")
-    measured = polyplink("evaluate-detector", out, sample_run.data, "--frames", "1", "--json")
-    assert measured.exit_code == 0, measured.output
+    measured = succeed("evaluate-detector", out, sample_run.data, "--frames", "1", "--json")
     assert 0 <= json.loads(measured.stdout)["ap50"]["value"] <= 1
     assert "trained on 4 of these procedures" in measured.stderr
     masks = tmp_path / "masks"
@@ -388,8 +371,7 @@ def test_a_detector_is_trained_evaluated_and_used(
     assert "the detector was trained on 1 of 2 images without a polyp" in measured.stderr
     simulated = record | {"datasets": ["simulated tiny 0"]}
     out.with_suffix(".json").write_text(json.dumps(simulated))
-    detection = polyplink("detect", film, tmp_path / "data", "--detector", out)
-    assert detection.exit_code == 0, detection.output
+    detection = succeed("detect", film, tmp_path / "data", "--detector", out)
     assert "trained on simulated pictures: do not rely on what it finds" in detection.stderr
     assert "trained on 1 of these procedures" in detection.stderr
 
@@ -406,14 +388,12 @@ def test_a_detector_trained_further_records_what_trained_the_first_one(
     known = ("elsewhere", "001-003")
     write_answer(first, DetectorRecord("yolov8", trained_on=known, datasets=("elsewhere",)))
     train = ("train-detector", sample_run.data, "--frames", "1", "--side", "64", "--init")
-    shipped = polyplink(*train, DETECTOR, "-o", tmp_path / "s.onnx", "--held", "0")
-    assert shipped.exit_code == 0, shipped.output
+    succeed(*train, DETECTOR, "-o", tmp_path / "s.onnx", "--held", "0")
     before, after = map(read_record, (shipped_model(DETECTOR).path, tmp_path / "s.onnx"))
     assert {*before.trained_on, "001-001"} <= set(after.trained_on)
     network = "polyplink.learn.detector.onnx_file.read_network"
     monkeypatch.setattr(network, lambda path: YoloxNano.random(0))
-    further = polyplink(*train, first, "-o", out, "--held", "0.2", "--json")
-    assert further.exit_code == 0, further.output
+    further = succeed(*train, first, "-o", out, "--held", "0.2", "--json")
     assert json.loads(further.stdout)["held"] == ["001-003"]
     assert "was trained on 1 of the procedures and images held out" in further.stderr
     assert {"elsewhere", "001-001", "001-003"} < set(read_record(out).trained_on)

@@ -14,7 +14,7 @@ from polyplink.data.origin import read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect import first_pass
 from polyplink.detect.folder import open_detector
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
 
 CODE = """
@@ -68,8 +68,7 @@ def test_run_calls_a_function_of_a_file_in_one_thread(
 ) -> None:
     frames, named = film(sample_run, tmp_path / "film", 40), f"{file}:find_polyps"
     command = ("run", frames, "--detector", named, "--weights", sample_run.weights)
-    counted = polyplink(*command, "--out", tmp_path / "out", "--device", "cpu", "--json")
-    assert counted.exit_code == 0, counted.output
+    counted = succeed(*command, "--out", tmp_path / "out", "--device", "cpu", "--json")
     assert json.loads(counted.stdout)["polyps"] == 1
     assert (len(calls()), len(set(calls()))) == (40, 1)
     boxes = read_data(tmp_path / "out" / "data").detections
@@ -101,8 +100,7 @@ def test_an_edited_file_is_another_detector(
     stopped = open_detector(name).origin
     # The first two pieces are those of a detector that no longer exists.
     file.write_text(code(20))
-    result = polyplink(*command)
-    assert result.exit_code == 0, result.output
+    succeed(*command)
     assert read_data(out).detections["x"].to_list() == [20] * 30
     edited = read_origin(out)
     assert edited is not None
@@ -123,8 +121,7 @@ def test_live_calls_a_function_of_a_file_on_frames_of_the_procedure_alone(
     frames = film(sample_run, tmp_path / "film", 30)
     named = ("--detector", f"{file}:find_polyps", "--weights", sample_run.weights)
     options = ("--no-page", "--speed", "0", "--device", "cpu", "--min-seconds", "0.3")
-    result = polyplink("live", frames, *named, *options, "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
+    result = succeed("live", frames, *named, *options, "--out", tmp_path / "out")
     finished = json.loads(result.stdout.splitlines()[-1])
     assert finished["final"]["tracklets"] == 1
     assert (len(calls()), len(set(calls()))) == (30, 1)
@@ -134,8 +131,7 @@ def test_live_calls_a_function_of_a_file_on_frames_of_the_procedure_alone(
 
 def test_a_function_of_a_file_is_measured(sample_run: SampleRun, file: Path) -> None:
     command = ("evaluate-detector", f"{file}:find_polyps", sample_run.data, "--frames", "1")
-    result = polyplink(*command, "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed(*command, "--json")
     figures = json.loads(result.stdout)
     assert len(calls()) == figures["frames"] == 5
     assert 0 < figures["ap50"]["value"] <= 1

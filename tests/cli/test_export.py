@@ -22,7 +22,7 @@ from polyplink.encoders.weights import (
 )
 from polyplink.tracklets.prepare import typical_crops
 from polyplink.tracklets.settings import PrepareSettings
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
 from tests.encoders.small import CLIPS
 
@@ -59,10 +59,9 @@ def test_an_exported_folder_gives_the_results_of_its_weights(
         [evaluation["value"] for evaluation in figures[1].values()]
     )
     part = ("--part", "train", "--json")
-    calibration = polyplink(
+    calibration = succeed(
         "calibrate", result.path, sample_run.data, "--out", tmp_path / "cal", *part
     )
-    assert calibration.exit_code == 0, calibration.stderr
     point = read_record(weights_path(tmp_path / "cal")).operating
     assert point is not None
     assert point["origin"] == json.loads(calibration.stdout)["links"]
@@ -76,22 +75,19 @@ def test_an_8_bit_export_is_calibrated_on_a_part_and_used(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     file = tmp_path / "int8"
-    result = polyplink(
+    result = succeed(
         "export", sample_run.run, file, "--int8", sample_run.data, "--part", "train", "--json"
     )
-    assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["bits"] == 8
     expected = embed_data(sample_run.run, sample_run.data, part="eval", device="cpu").value.vectors[
         NAME
     ]
     out = tmp_path / "int8.parquet"
-    embedded = polyplink("embed", file, sample_run.data, "--part", "eval", "--out", out)
-    assert embedded.exit_code == 0, embedded.stderr
+    succeed("embed", file, sample_run.data, "--part", "eval", "--out", out)
     vectors = read_embeddings(out).vectors
     norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
     assert ((vectors * expected).sum(1) / norms > 0.98).all()
-    count = polyplink("count", file, sample_run.data, "--out", tmp_path / "count", "--json")
-    assert count.exit_code == 0, count.stderr
+    succeed("count", file, sample_run.data, "--out", tmp_path / "count", "--json")
 
 
 def test_typical_crops_are_spread_over_all_procedures(sample_run: SampleRun) -> None:
@@ -124,10 +120,9 @@ def test_an_encoder_of_clips_is_not_exported(tmp_path: Path) -> None:
 def test_a_bf16_export_prints_its_effect(sample_run: SampleRun, tmp_path: Path) -> None:
     file = tmp_path / "narrow"
     part = ("--part", "train")
-    result = polyplink(
+    result = succeed(
         "export", sample_run.run, file, "--precision", "bf16", "--data", sample_run.data, *part
     )
-    assert result.exit_code == 0, result.stderr
     assert "narrow: bf16, crops of 32 pixels" in result.stdout
     import openvino  # noqa: PLC0415 - takes half a second
 

@@ -11,7 +11,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FIGURES
 from polyplink.core.registry import Registry
 from polyplink.report.figures import FigureData
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
 
 
@@ -27,8 +27,7 @@ def test_all_figures_are_drawn_beside_those_of_another_encoder(
     monkeypatch.setattr("polyplink.report.plots.write_figure", keep)
     options = ("-o", tmp_path, "--device", "cpu", "--workers", "1", "--clusterer", "threshold")
     beside = ("--beside", f"again={sample_run.run}", "--json")
-    result = polyplink("figures", sample_run.run, sample_run.data, *options, *beside)
-    assert result.exit_code == 0, result.stderr
+    result = succeed("figures", sample_run.run, sample_run.data, *options, *beside)
     assert json.loads(result.stdout) == [str(tmp_path / f"{name}.svg") for name in FIGURES]
     assert list(drawn) == list(FIGURES)
     assert all(any(axes.has_data() for axes in figure.axes) for figure in drawn.values())
@@ -55,8 +54,7 @@ def test_a_figure_without_data_is_left_out_unless_requested(
     for only in ((), ("--only", "pca")):
         assert_refused(polyplink(*command, *only), "no polyp has another one; give two")
     register(similarity=failing, pca="polyplink.report.figures:draw_pca")
-    result = polyplink(*command, "--part", "train")
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*command, "--part", "train")
     assert "similarity is left out: no polyp has another one; give two" in result.stderr
     assert "run was trained or validated on 4 of these procedures: its" in result.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"pca.svg", "pca.png", "run.json"}

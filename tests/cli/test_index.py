@@ -14,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.encode import read_embeddings
 from polyplink.scale.index import Index
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
 from tests.data.videos import write_video
 from tests.samples import write_procedures
@@ -25,10 +25,7 @@ COMMON = ("--device", "cpu")
 @pytest.fixture(scope="module")
 def index(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("indexed") / "index"
-    result = polyplink(
-        "index", "build", sample_run.run, sample_run.data, "--index", folder, *COMMON
-    )
-    assert result.exit_code == 0, result.stderr
+    result = succeed("index", "build", sample_run.run, sample_run.data, "--index", folder, *COMMON)
     assert "30 views (30 added) of weights" in result.stdout
     return folder
 
@@ -42,8 +39,7 @@ def test_search_returns_the_nearest_views_of_a_tracklet(
     ids = np.array(embeddings.tracklet_ids)
     query = 8
     command = ("search", sample_run.run, ids[query], "--index", index, "-o", tmp_path, *COMMON)
-    result = polyplink(*command, "-k", "5", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*command, "-k", "5", "--json")
     matches = json.loads(result.stdout)
     cosines = vectors @ vectors[query]
     expected = [i for i in np.argsort(-cosines) if i != query][:5]
