@@ -15,7 +15,7 @@ from polyplink.core.messages import LANGUAGES, Message, catalogue
 from polyplink.report.contents import Report
 from polyplink.report.page import render, render_fragment
 from polyplink.serve.desk import Desk
-from polyplink.serve.handoff import hand_off
+from polyplink.serve.handoff import hand_off, reviewed
 
 SOURCE = Path(polyplink.__file__).parent
 # Parts of sentences and the basis of the interval, which are no warnings.
@@ -131,9 +131,11 @@ def test_a_hand_off_is_called_reviewed_only_after_all_questions(
     assert f"Geprüfte Fragen: 0 von {open_questions}." in before
     assert "<h1>Polypenzählung, nicht geprüft</h1>" in before
     assert (record()["reviewed"], record()["answered"]) == (False, 0)
-    answered = 0
     for index in range(len(desk.names)):
         desk.correct(index, {"kind": "done"})
+    assert not reviewed(desk).reviewed  # questions are open
+    answered = 0
+    for index in range(len(desk.names)):
         while questions := [q for q in desk.procedure(index)["questions"] if q["close"]]:
             kind = "same" if questions[0]["joined"] else "different"
             desk.correct(index, {"kind": kind, "a": questions[0]["a"], "b": questions[0]["b"]})
