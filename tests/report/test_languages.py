@@ -208,6 +208,15 @@ def test_a_text_that_is_left_in_english_is_reported() -> None:
     assert left_in_english(render(untranslated), page, "de") == {"left", "english"}
 
 
+def test_what_links_were_fitted_on_is_in_the_language_of_the_page() -> None:
+    for language, text in (
+        ("en", "links fitted on 2068 pairs of tracklets of 40 procedures; "),
+        ("de", "Verknüpfungen angepasst an 2068 Paare von Ansichten aus 40 Untersuchungen; "),
+        ("it", "collegamenti adattati a 2068 coppie di sequenze di 40 esami; "),
+    ):
+        assert text in drawn("learned links", language)
+
+
 def test_numbers_have_the_decimal_sign_of_the_language() -> None:
     text = drawn("learned links", "de")
     points = [line for line in SeenTexts(text).lines if re.search(r"\d\.\d", line)]
