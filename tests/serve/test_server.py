@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 import resource
 import socket
@@ -362,6 +363,14 @@ def serve_in_thread(build: Callable[[str, int], Any]) -> Iterator[tuple[tuple[st
         assert place.hostname == "127.0.0.1"
         assert place.port is not None
         yield (place.hostname, place.port), address.partition("token=")[2]
+
+
+def test_a_server_leaves_the_log_file_of_the_program_open(desk: Desk, tmp_path: Path) -> None:
+    handler = logging.FileHandler(tmp_path / "program.log", mode="w")
+    with serve_in_thread(lambda token, port: build_app(desk, token, port=port)):
+        handler.emit(logging.makeLogRecord({"msg": "still open"}))
+    handler.close()
+    assert (tmp_path / "program.log").read_text() == "still open\n"
 
 
 def test_a_hundred_slow_and_large_requests_need_little_memory(

@@ -132,7 +132,7 @@ class Guard:
         try:
             await answer(scope, receive, guarded)
         except Exception:
-            logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
+            logging.getLogger("polyplink.serve").exception("%s failed", scope["path"])
             if not started:
                 reason = f"`polyplink {self.verb}` failed; its terminal shows the error"
                 await refusal(scope["path"], 500, reason)(scope, receive, guarded)
@@ -343,6 +343,7 @@ def local_server(build: Callable[[str, int], ASGIApp], port: int) -> Iterator[st
         build(token, port),
         http=TimeoutProtocol,
         ws="none",
+        log_config=None,  # uvicorn's own would close the log files of the program
         log_level="error",  # refused requests are not logged
         access_log=False,  # addresses would be logged with the token
         proxy_headers=False,
