@@ -171,6 +171,10 @@ def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
         text += "; put a name that has spaces in quotes"
     if type(error).__name__ == "MissingParameter" and context is not None:
         text = missing_argument(context, words[page.count(" ") :]) or text
+    if getattr(error, "option_name", None) in ("-o", "--out") and context is not None:
+        arguments = [p.metavar for p in context.command.params if p.param_type_name == "argument"]
+        if "OUT" in arguments:  # unlike in most commands
+            text = f"OUT is an argument here: type `{page} {' '.join(arguments)}`"
     raise PolyplinkError(text, f"see `{page} --help`") from None
 
 
