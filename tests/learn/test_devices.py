@@ -102,13 +102,14 @@ def test_a_run_resumes_with_another_number_of_processes(prepared: Prepared, tmp_
     assert reported_losses == [resumed.history[1]["loss"]]
     for name in ("loss", "loss_labels", "frames", "purity"):
         assert resumed.history[1][name] == pytest.approx(uninterrupted.history[1][name], rel=1e-3)
-    # Where the gradient is only rounding, Adam's step can have either sign: few elements.
+    # Where the gradient is only rounding, Adam's step can have either sign: few elements, 53 of
+    # 378,047 on a Xeon with AMX.
     weights = resumed.encoder.state_dict()
     close = [
         torch.isclose(weights[name], value, rtol=1e-2, atol=1e-4).flatten()
         for name, value in uninterrupted.encoder.state_dict().items()
     ]
-    assert torch.cat(close).double().mean() > 0.9999
+    assert torch.cat(close).double().mean() > 0.9995
 
 
 @pytest.mark.slow
