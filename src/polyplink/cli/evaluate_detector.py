@@ -47,7 +47,6 @@ def evaluate_detector(
     """
     data = Path(data)
     check_inputs(data=data, parts=[part])
-    from polyplink.detect.first_pass import clipped
     from polyplink.detect.folder import open_detector, record_of, training_warnings
 
     find = open_detector(detector, at_once=1).find
@@ -72,11 +71,8 @@ def evaluate_detector(
         )
 
     # All its boxes of any use, in all frames, and the figures at the score that begins a track.
-    in_frame = find
     if isinstance(find, OnnxDetector):
         find.record = replace(record, threshold=LEAST_SCORE)
-    else:
-        in_frame = lambda image: clipped(find(image), image.shape[1::-1])  # noqa: E731
     images = read_frames(
         data,
         data_set,
@@ -86,7 +82,7 @@ def evaluate_detector(
         workers=workers,
         progress=partial(progress, "procedures"),
     )
-    predicted = detect_in_frames(in_frame, images)
+    predicted = detect_in_frames(find, images)
     least = record.begins_track if score is None else score
     figures = measure_in_frames(predicted, images, score=least)
     return Result(figures, printed=detector_lines(figures), warnings=warnings)

@@ -17,6 +17,7 @@ from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Pixels, decoded_image, resize
 from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
+from polyplink.detect.first_pass import clipped
 from polyplink.learn.detector.augmented_frames import TrainingFrames, pad_boxes
 from polyplink.tracklets.crops import FrameCrops, crop_source, cut, render_crops, write_crops
 
@@ -208,10 +209,9 @@ def unstretched(frames: TrainingFrames, row: int) -> Pixels:
 
 
 def detect_in_frames(detector: Callable[[Pixels], Floats], frames: TrainingFrames) -> list[Floats]:
-    """A detector's boxes (k, 5) in each `unstretched` frame: x, y, w, h, score."""
-    return [
-        np.asarray(detector(unstretched(frames, row)), float) for row in range(len(frames.pixels))
-    ]
+    """A detector's boxes (k, 5) in each `unstretched` frame, clipped to it: x, y, w, h, score."""
+    images = (unstretched(frames, row) for row in range(len(frames.pixels)))
+    return [clipped(np.asarray(detector(image), float), image.shape[1::-1]) for image in images]
 
 
 def _shapes(frames: TrainingFrames) -> npt.NDArray[np.int64]:
