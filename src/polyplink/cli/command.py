@@ -172,9 +172,9 @@ def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
     if type(error).__name__ == "MissingParameter" and context is not None:
         text = missing_argument(context, words[page.count(" ") :]) or text
     if getattr(error, "option_name", None) in ("-o", "--out") and context is not None:
-        arguments = [p.metavar for p in context.command.params if p.param_type_name == "argument"]
-        if "OUT" in arguments:  # unlike in most commands
-            text = f"OUT is an argument here: type `{page} {' '.join(arguments)}`"
+        names = [argument.metavar for argument in _arguments_of(context)]
+        if "OUT" in names:  # unlike in most commands
+            text = f"OUT is an argument here: type `{page} {' '.join(names)}`"
     raise PolyplinkError(text, f"see `{page} --help`") from None
 
 
@@ -324,6 +324,12 @@ def _root(
     pass
 
 
+def _arguments_of(context: Any) -> list[Any]:
+    """The parameters of a command that are arguments and no options."""
+    parameters = context.command.params
+    return [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+
+
 def missing_argument(context: Any, words: Sequence[str]) -> str:
     """Name the arguments that a command line lacks, and the line to type; "" if it lacks none.
 
@@ -332,8 +338,7 @@ def missing_argument(context: Any, words: Sequence[str]) -> str:
         words: What was typed after the name of the command.
     """
     values, *_ = context.command.make_parser(context).parse_args(list(words))
-    parameters = context.command.params
-    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    arguments = _arguments_of(context)
     typed_values: list[str] = []
     for argument in arguments:  # the last one takes its word before a list in front of it
         value = values.get(argument.name)
