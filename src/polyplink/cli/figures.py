@@ -96,8 +96,8 @@ def draw_figures(
     prepared = encoded.prepared
     warnings: list[str] = []
     for file in files:
-        record_seen = read_record(weights_path(file)).seen
-        seen = seen_procedures(record_seen, prepared.data, samples.procedures)
+        learned_from = read_record(weights_path(file)).seen
+        seen = seen_procedures(learned_from, prepared.data, samples.procedures)
         if seen:
             warnings.append(
                 f"{file} was trained or validated on {len(seen)} of these procedures: its "

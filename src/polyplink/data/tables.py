@@ -124,7 +124,7 @@ class _CellRule(NamedTuple):
 @cache
 def _cell_rules(name: str, column: Column, dtype: pl.DataType) -> Sequence[_CellRule]:
     """The rules for the values of a column that a table holds as `dtype`."""
-    rules = list[_CellRule]()
+    rules: list[_CellRule] = []
     raw, value = pl.col(name), pl.col(name).cast(column.dtype, strict=False)
     write = f"write {column.meaning}"
     if dtype != column.dtype:

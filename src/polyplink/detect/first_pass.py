@@ -341,9 +341,9 @@ class Follower:
             PolyplinkError: If a file of the piece is broken.
         """
         read = read_piece(piece)
-        tracks = self._settings.tracks
         boxes = tracker_input(read.boxes)
-        for track in update_tracks(self.tracker, tracks, boxes, read.scenes).tolist():
+        tracks = update_tracks(self.tracker, self._settings.tracks, boxes, read.scenes)
+        for track in tracks.tolist():
             self._length[track] = self._length.get(track, 0) + 1
         self._finder = SceneFinder(read.finder)
         self._scene = int(read.scenes[-1, 1]) if len(read.scenes) else self._scene

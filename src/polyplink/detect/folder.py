@@ -114,8 +114,9 @@ def detect_folder(
         record.inputs |= {"detector": origin.key, "recordings": state, "boxes": data.key}
         recorded["not_decoded"] = {name: n.frames for name, n in left_out.items() if n.frames}
         recorded["boxes_outside"] = {name: n.boxes for name, n in left_out.items() if n.boxes}
-        for name_and_length in data.procedures.select("procedure_id", "n_frames").iter_rows():
-            warnings += left_out[name_and_length[0]].messages(*name_and_length)
+        lengths = data.procedures.select("procedure_id", "n_frames").iter_rows()
+        for procedure_id, n_frames in lengths:
+            warnings += left_out[procedure_id].messages(procedure_id, n_frames)
     write_origin(out, origin)
     record.settings = recorded | {"tracklets": settings}
     if data.detections.is_empty():

@@ -478,7 +478,8 @@ def _remark(cell: Cell, ours: Figure) -> str:
     """The remark on a published number; for our parameters also the number without unused ones."""
     if cell.measure != PARAMETERS or not ours.known:
         return cell.remark
-    count, used_parameters = _cost(cell.subject), ""
+    count = _cost(cell.subject)
+    used_parameters = ""
     if count["published_params_m"] - count["params_m"] > 0.005:
         used_parameters = f"{count['params_m']:.2f} M without projectors and unused heads"
     return "; ".join(filter(None, (used_parameters, cell.remark)))
