@@ -67,24 +67,19 @@ def follow(  # noqa: PLR0912
             else:
                 slot += 1
         for min_score, max_score in ((high, np.inf), (low, high)):
-            cost = np.full((end - begin, alive), np.inf)
-            for row in range(begin, end):
-                for slot in range(alive):
-                    free = state[slot, FRAME] < frames[row] and state[slot, SCENE] == scene
-                    if min_score <= scores[row] < max_score and free:
-                        cost[row - begin, slot] = _distance(
-                            boxes[row], state[slot], frames[row], fps
-                        )
-            # The pairs within reach, the nearest first; each box and each track joins once.
-            flat = cost.ravel()
-            reached = np.flatnonzero(flat < np.inf)
-            for pair in reached[np.argsort(flat[reached], kind="mergesort")]:
+            taking_part = (scores[begin:end] >= min_score) & (scores[begin:end] < max_score)
+            if not taking_part.any():
+                continue
+            pairs = _pairs_within_reach(
+                boxes[begin:end], taking_part, state[:alive], (frames[begin], scene), fps
+            )
+            for pair in pairs:  # each box and each track joins once
                 k, slot = pair // alive, pair % alive
                 if track[begin + k] < 0 and state[slot, FRAME] < frames[begin]:
                     _continue(state[slot], boxes[begin + k], frames[begin], fps)
                     track[begin + k] = np.int64(state[slot, NUMBER])
         order = np.arange(end - begin)
-        if most_nested < 1.0:  # of nested boxes the best one begins a track
+        if most_nested < 1.0 and len(order) > 1:  # of nested boxes the best one begins a track
             order = np.argsort(-scores[begin:end], kind="mergesort")
         for place in range(end - begin):
             row = begin + int(order[place])
@@ -104,6 +99,41 @@ def follow(  # noqa: PLR0912
         begin = end
     counts[0], counts[1] = alive, begun
     return track
+
+
+@njit(error_model="numpy")
+def _pairs_within_reach(
+    boxes: Floats,
+    taking_part: npt.NDArray[np.bool_],
+    tracks: Floats,
+    moment: tuple[int, int],
+    fps: float,
+) -> Ints:
+    """Pairs of boxes of a frame and tracks within reach, the nearest first.
+
+    Args:
+        boxes: (b, 4) boxes of the frame.
+        taking_part: (b,) whether a box may be in a pair.
+        tracks: (t, FIELDS) states of tracks; those of other scenes, or with a box in this frame,
+            are in no pair.
+        moment: The frame and its scene.
+        fps: Frames per second.
+
+    Returns:
+        (pairs,) box * t + track.
+    """
+    frame, scene = moment
+    distances = np.full((len(boxes), len(tracks)), np.inf)  # (b, t)
+    for box in range(len(boxes)):
+        for slot in range(len(tracks)):
+            free = tracks[slot, FRAME] < frame and tracks[slot, SCENE] == scene
+            if taking_part[box] and free:
+                distances[box, slot] = _distance(boxes[box], tracks[slot], frame, fps)
+    flat = distances.ravel()
+    pairs = np.flatnonzero(flat < np.inf)
+    if len(pairs) > 1:
+        pairs = pairs[np.argsort(flat[pairs], kind="mergesort")]
+    return pairs
 
 
 @njit(error_model="numpy")
