@@ -112,6 +112,7 @@ def test_the_history_records_the_curriculum_and_both_losses(
     fitted, folder = uninterrupted
     with (folder / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["0", "1", "2"]
     assert [float(row["tau"]) for row in rows] == pytest.approx([0.3, 3.225, 9.075])
     for row in rows:
         assert all(math.isfinite(float(value)) for value in row.values())

@@ -146,6 +146,10 @@ class CommandLine(Verbs):
             except Exception as error:
                 _refuse_usage(error, words)
                 raise
+            except SystemExit as error:
+                if isinstance(error.__context__, BrokenPipeError):  # typer exits with 1
+                    sys.exit(0)
+                raise
             finally:
                 _forget_unwritable_output()
         sys.exit(code)

@@ -232,7 +232,9 @@ def _write_history(path: Path, history: Sequence[Row]) -> None:
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(history[0]))
         writer.writeheader()
-        writer.writerows(history)
+        for row in history:
+            counts = {name: int(row[name]) for name in ("epoch", "frames")}
+            writer.writerow(row | counts)
 
 
 def _dotted_fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
