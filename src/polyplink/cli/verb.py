@@ -220,6 +220,8 @@ def terminal_bars() -> Iterator[Progress]:
         if stage not in tasks:
             tasks[stage] = bars.add_task(one_line(stage, 80), total=total, speed="")
         task = bars.tasks[tasks[stage]]
+        if task.finished and done < task.completed:  # the stage begins again
+            bars.reset(task.id, total=total)
         speed = "" if task.speed is None else f"{task.speed:.0f}/s"
         bars.update(tasks[stage], completed=done, total=total, speed=speed)
 
