@@ -57,7 +57,7 @@ def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
     assert point.spread is not None
     assert point.calibration is None  # the source of the boxes is unknown
     point = find_operating_point(procedures, BoxSource("9f", "Own", "recordings"))
-    assert point.calibration == Calibration("9f", "Own", "recordings", procedures=20)
+    assert point.calibration == Calibration("9f", "Own", "recordings", procedures=20, views=9)
     assert recorded_point(to_plain(point)) == point
     without_calibration = {
         name: value for name, value in to_plain(point).items() if name != "calibration"
@@ -97,7 +97,7 @@ def test_the_error_of_a_count_includes_false_alarms_and_missed_polyps() -> None:
     # A procedure with false alarms only counts in the interval, but not in the fit of links.
     only_alarms, source = tracklets("n", [None] * 3), BoxSource("9f", "Own", "recordings")
     point = find_operating_point([*apart, only_alarms], source, {**true, "n": 0})
-    assert point.calibration == Calibration("9f", "Own", "recordings", procedures=21)
+    assert point.calibration == Calibration("9f", "Own", "recordings", procedures=21, views=6)
     assert point.links == find_operating_point(apart).links
 
 
@@ -116,7 +116,7 @@ def test_links_of_stills_are_fitted_on_runs_and_copies_and_judged_on_procedures(
     fitted = fit_and_cross_fit(variants, runs=True)
     assert not isinstance(fitted, str)
     assert point.links == fitted[0]
-    assert point.calibration == Calibration(**asdict(stills), procedures=20)
+    assert point.calibration == Calibration(**asdict(stills), procedures=20, views=9)
     assert point.error == 0  # 0.1 if copies counted
     # Two alike with one and five polyps, each counted under the price that the other and its copy
     # choose. The copy of the same procedure would lower the error to 2.

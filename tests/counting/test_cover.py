@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import (
+    ASK_BELOW,
     MOST_DOUBTS,
     SPREADS,
     Calibration,
@@ -17,16 +19,23 @@ from polyplink.associate.identities import (
     uncertain,
 )
 from polyplink.associate.links import LinkModel, Views, term_names
+from polyplink.associate.online import OnlineLinker
 from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import LANGUAGES, catalogue, text_of
-from polyplink.counting.interval import ASK_BELOW, Coverage, cover_of, fit_interval
-from polyplink.counting.link import alike_messages, alike_together
+from polyplink.counting.interval import Coverage, cover_of, fit_interval
+from polyplink.counting.link import (
+    Linked,
+    ProcedureTracklets,
+    alike_messages,
+    alike_together,
+    link_messages,
+)
 from polyplink.counting.result import Count, CountedProcedure
 from polyplink.data.origin import BoxSource
 from polyplink.report.formats import Texts
 from polyplink.tracklets.settings import PrepareSettings
 
-CALIBRATION = Calibration("annotated", None, "simulated procedures", 40)
+CALIBRATION = Calibration("annotated", None, "simulated procedures", 40, views=50)
 LINKS = LinkModel(-3.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 6.0}, 1, 1)
 POINT = OperatingPoint(
     LearnedLinks(0.5), LINKS, "by hand", {"count": 0.5}, spread=2.0, calibration=CALIBRATION
@@ -134,6 +143,28 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
         if (labels == labels[i]).sum() > 2 and score < ASK_BELOW
     }
     assert uncertain_views <= {doubt.members[0] for doubt in questions if doubt.joined}
+
+
+@pytest.mark.parametrize(("views", "pairs", "most"), [(9, 1, 9), (8, 1, 8), (0, 36, 9), (0, 35, 8)])
+def test_a_procedure_larger_than_all_calibrated_ones_has_no_interval(
+    views: int, pairs: int, most: int
+) -> None:
+    """Weights of earlier versions record pairs alone: 36 pairs are those of nine views."""
+    links, calibration = replace(LINKS, pairs=pairs), replace(CALIBRATION, views=views)
+    point = replace(POINT, links=links, calibration=calibration)
+    start = np.arange(9, dtype=np.float64)
+    vectors = np.random.default_rng(3).normal(size=(9, 3))
+    table = pl.DataFrame({"position": start / 9})
+    tracklets = ProcedureTracklets("case", table, Views(vectors, start, start + 0.5))
+    identities = identify(tracklets.views, tracklets.positions, point)
+    assert (identities.interval is None) == (most < 9)
+    messages = link_messages(point, [Linked(tracklets, identities, [])])
+    assert [message.values["most"] for message in messages] == [8] * (most < 9)
+    linker = OnlineLinker(point)
+    decisions = [
+        linker.add(f"t{i}", vector, start[i], start[i] + 0.5) for i, vector in enumerate(vectors)
+    ]
+    assert [decision.interval is None for decision in decisions] == [i >= most for i in range(9)]
 
 
 def test_a_margin_widens_every_interval_and_lone_single_numbers_alone() -> None:

@@ -5,6 +5,7 @@ to one procedure, under a reviewer's constraints if any. The result is the polyp
 their number, the confidence of every tracklet, and the decisions that a reviewer should check.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -40,6 +41,7 @@ UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of
 SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
 MOST_DOUBTS = 12  # decisions listed for review, per procedure
 NEGLIGIBLE = 0.01  # probability of an error below which a decision is no open question
+ASK_BELOW = 0.9  # confidence below which a decision is put up for review, if there is no interval
 ASKED = 2.0  # factor of the price within which decisions are close, if there is no interval
 # Probabilities that represent a clustering without links, and a price that reproduces it.
 TOGETHER, APART, KEPT_PRICE = 0.95, 0.05, 0.5
@@ -51,9 +53,11 @@ class Calibration(BoxSource):
 
     Attributes:
         procedures: Number of labelled procedures.
+        views: Largest number of tracklets of a procedure; 0 in weights of earlier versions.
     """
 
     procedures: int
+    views: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,29 @@ class OperatingPoint:
         """The 90 % interval, from the lowest and highest count within the spread."""
         margin = self.margin or (self.lone if low == high else 0)
         return max(low - margin, 0), high + margin
+
+    @property
+    def most_views(self) -> int | None:
+        """Largest number of tracklets of a calibrated procedure; None without a calibration.
+
+        Weights of earlier versions do not record it: then it is the largest number that the pairs
+        of all these procedures together allow.
+        """
+        if self.calibration is None:
+            return None
+        if self.calibration.views:
+            return self.calibration.views
+        if self.links is None:
+            return None
+        return (1 + math.isqrt(1 + 8 * self.links.pairs)) // 2  # n (n - 1) / 2 pairs of n views
+
+    def exceeded_by(self, n_views: int) -> bool:
+        """Whether a procedure is larger than all calibrated ones, so that no interval covers it.
+
+        A procedure like the calibrated ones, of which there are p, is the largest with probability
+        1 / (p + 1).
+        """
+        return self.most_views is not None and n_views > self.most_views
 
     @property
     def probes(self) -> list[Probe]:
@@ -269,6 +296,8 @@ def identify(
     if isinstance(setting, LearnedLinks):
         assert point.links is not None
         P = point.links.probability(views)
+        if point.spread is not None and point.exceeded_by(len(P)):
+            point = replace(point, spread=None, ask_below=ASK_BELOW)
         similarity, converged = P, True
         clusters = _partition(P, setting, constraints)
         if point.spread is not None:
@@ -387,16 +416,20 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
 
     Returns:
         (n,): the mean P to the other tracklets of its cluster; for a cluster of one tracklet, 1
-        minus its largest P to any other tracklet (1 if there is none). NaN without a link model.
+        minus the largest mean P to the tracklets of another cluster (1 if there is none), as in
+        the questions about it (`Doubt`). NaN without a link model.
     """
     n = labels.size
     if P is None:
         return np.full(n, np.nan)
-    mates = (labels[:, None] == labels[None, :]) & ~np.eye(n, dtype=bool)  # (n, n)
-    n_mates = mates.sum(axis=1)  # (n,)
-    mean = np.where(mates, P, 0.0).sum(axis=1) / np.maximum(n_mates, 1)
-    largest = np.where(np.eye(n, dtype=bool), 0.0, P).max(axis=1, initial=0.0)
-    return np.asarray(np.where(n_mates > 0, mean, 1.0 - largest))
+    clusters = labels[:, None] == np.unique(labels)  # (n, clusters)
+    sums = np.where(np.eye(n, dtype=bool), 0.0, P) @ clusters  # of P to the other tracklets
+    n_mates = clusters.sum(axis=0) - clusters  # (n, clusters), without the tracklet itself
+    means = sums / np.maximum(n_mates, 1)
+    within = np.where(clusters, means, 0.0).sum(axis=1)  # (n,)
+    between = np.where(clusters, 0.0, means).max(axis=1, initial=0.0)
+    is_lone = np.where(clusters, n_mates, 0).sum(axis=1) == 0
+    return np.asarray(np.where(is_lone, 1.0 - between, within))
 
 
 def uncertain(

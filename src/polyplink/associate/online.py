@@ -317,7 +317,7 @@ class OnlineLinker:
 
     def _interval(self, P: Reals, weights: Reals, count: int) -> tuple[int, int] | None:
         """Lowest and highest number of polyps while the price varies, including the count."""
-        if self._spread is None:
+        if self._spread is None or self.point.exceeded_by(self._n_tracklets):
             return None
         # The largest factor alone: the interval is computed after every tracklet.
         (low,), (high,) = count_intervals(P, self._setting, [self._spread], weights=weights)

@@ -16,8 +16,9 @@ of 22, or one of 38.
 
 An interval holds the true number in 90 % of procedures like those of the calibration
 (`OperatingPoint.spread`). For boxes of another detector, or for recordings after a calibration on
-simulated procedures, this is unknown and often wrong. Then the count has no interval, and every
-link with a confidence below `ASK_BELOW` is put up for review.
+simulated procedures, this is unknown and often wrong; so it is for a procedure with more tracklets
+than any of the calibration (`OperatingPoint.exceeded_by`). Then the count has no interval, and
+every link with a confidence below `ASK_BELOW` is put up for review.
 """
 
 import math
@@ -31,6 +32,7 @@ from scipy.special import bdtr
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import (
+    ASK_BELOW,
     SPREADS,
     Calibration,
     OperatingPoint,
@@ -42,7 +44,6 @@ from polyplink.core.text import many
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxSource
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
-ASK_BELOW = 0.9  # confidence below which a link is put up for review, if there is no interval
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.associate.alarms import AlarmModel, tracklet_features
-from polyplink.associate.identities import Identities, OperatingPoint, identify
+from polyplink.associate.identities import ASK_BELOW, Identities, OperatingPoint, identify
 from polyplink.associate.links import Flags, Views
 from polyplink.associate.partition import Labels
 from polyplink.associate.probes import Reading
@@ -215,7 +215,7 @@ def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage
 
 
 def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
-    """Warnings about unreliable links: no link probabilities, or no convergence."""
+    """Warnings about unreliable links: no probabilities, no convergence, or too many views."""
     messages = []
     if point.links is None:
         messages.append(Message("no_probabilities", {"why": point.origin}))
@@ -226,6 +226,15 @@ def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Messa
     ]
     if failed:
         messages.append(Message("not_converged", {"names": ", ".join(failed)}))
+    sizes = {
+        procedure.tracklets.procedure_id: len(procedure.identities.labels) for procedure in linked
+    }
+    exceeding = [name for name, size in sizes.items() if point.exceeded_by(size)]
+    if exceeding and point.spread is not None:
+        ask = Message("ask.below", {"share": round(100 * ASK_BELOW)})
+        names = ", ".join(exceeding)
+        most = point.most_views or 0
+        messages.append(Message("cover.size", {"names": names, "most": most, "ask": ask}))
     return messages
 
 

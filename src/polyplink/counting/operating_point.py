@@ -122,7 +122,8 @@ def find_operating_point(
     interval = fit_interval([P for _, P in trials], true, setting)
     calibration = None
     if source is not None:
-        calibration = Calibration(**asdict(source), procedures=len(trials))
+        views = max((len(P) for _, P in trials), default=0)
+        calibration = Calibration(**asdict(source), procedures=len(trials), views=views)
     point = OperatingPoint(
         setting,
         model,

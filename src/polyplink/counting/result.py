@@ -13,12 +13,12 @@ from typing import Annotated, Any, Self
 from pydantic import AliasChoices, Field, ValidationError
 
 from polyplink import __version__
-from polyplink.associate.identities import OperatingPoint, recorded_point
+from polyplink.associate.identities import ASK_BELOW, OperatingPoint, recorded_point
 from polyplink.core.artefacts import from_plain, read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import brief
-from polyplink.counting.interval import ASK_BELOW, Cover, Coverage
+from polyplink.counting.interval import Cover, Coverage
 from polyplink.tracklets.settings import PrepareSettings
 
 FILE = "count.json"
