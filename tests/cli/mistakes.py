@@ -60,6 +60,7 @@ MISTAKES = {
     "split DATA --shares a=0.2,b=0.2,c=0.1,d=0.2,e=0.1,f=0.2": "6 parts for 5 patients",
     "detect nowhere out --detector d.onnx": "no recording nowhere",
     "detect film.mp4 --out data": "OUT is an argument here: type `polyplink detect SOURCE OUT`",
+    "index build RUN DATA --out x": "the output folder is --index here",
     "detect DATA out --detector sim": "no detector file sim; check the path, or give detector-v1",
     "detect film.mp4 out --detector gone.py:find": "no file gone.py; give FILE.py:NAME of",
     "evaluate-detector gone.py:find DATA": "no file gone.py",

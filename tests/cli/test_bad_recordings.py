@@ -58,7 +58,7 @@ def test_files_that_are_not_recordings_are_refused(tmp_path: Path) -> None:
     (tmp_path / "subfolder" / "monday").mkdir(parents=True)
     write_video(tmp_path / "subfolder" / "monday" / "p1.mp4", 3)
     for name, message in (
-        ("empty.mp4", "cannot be opened"),
+        ("empty.mp4", "empty.mp4 is empty; copy it again"),
         ("text.mp4", "cannot be opened"),
         ("notes.txt", "notes.txt is not a video; give a video (.mp4, "),
         ("still.png", "still.png is an image; give the folder of the recording's images"),

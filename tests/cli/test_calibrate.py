@@ -101,8 +101,8 @@ def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_pa
     assert after.operating is not None
     assert after.operating["links"]["pairs"] > before.operating["links"]["pairs"]
     annotated = {"boxes": "annotated", "detector": None, "material": "recordings"}
-    assert before.operating["calibration"] == annotated | {"procedures": 4}
-    assert after.operating["calibration"] == annotated | {"procedures": 5}
+    assert before.operating["calibration"] == annotated | {"procedures": 4, "views": 6}
+    assert after.operating["calibration"] == annotated | {"procedures": 5, "views": 6}
     assert after.operating["alarms"] is None
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
+import numpy as np
 import pytest
 import typer
 from typer import Argument, Option
@@ -240,9 +241,10 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
     expected = {"path": "x", "several": ("one",), "kind": "det", "name": "y", "many": 2}
     assert function("x", several="one", kind="det", name=Path("y"), many=2) == expected
     assert function("x", many=None)["many"] is None
+    assert type(function("x", many=np.int64(2))["many"]) is int  # JSON takes no other
     with pytest.raises(TypeError, match=r"^word\(\) got an unexpected keyword argument 'more'"):
         function("x", more=2)
-    for of_another_type in ({"many": "2"}, {"name": (1, 2)}):
+    for of_another_type in ({"many": "2"}, {"many": 2.5}, {"many": True}, {"name": (1, 2)}):
         with pytest.raises(TypeError, match=r"; give a (whole number|text)$"):
             function("x", **of_another_type)
     for wrong, message in (

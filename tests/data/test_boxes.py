@@ -100,7 +100,7 @@ def test_faults_are_counted_by_kind_with_their_first_location() -> None:
     checked = check_boxes(boxes_by_edges(*edges), faults)
     assert fit_boxes(checked, PROCEDURES, faults, border="clip").height == 2
     assert [*map(str, faults.messages)] == [
-        "1 x box with a side that is not finite, left out (line 2 (nan, 1, nan, 2))",
+        "1 x box with a coordinate or side that is not finite, left out (line 2 (nan, 1, nan, 2))",
         "1 x box of no area, left out (line 0 (1, 1, 0, 4))",
         "1 x box wholly outside the image, left out (line 1 (200, 1, 100, 4))",
         "1 x box that reaches beyond the image, clipped to it (line 3)",

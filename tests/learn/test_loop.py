@@ -245,6 +245,9 @@ def test_resuming_another_run_is_refused(
         PolyplinkError, match=r"another recipe: loss.temperature is .* there and 0.2 here"
     ):
         fit(config("loss.temperature=0.2"), prepared, tmp_path, device=CPU, resume=True)
+    # Fields that only one of the two losses has are not named: they could not be set.
+    with pytest.raises(PolyplinkError, match=r"another recipe: loss.kind is .*--set loss.kind="):
+        fit(config("loss.kind=nt_xent"), prepared, tmp_path, device=CPU, resume=True)
     other = replace(prepared, key="other")
     with pytest.raises(PolyplinkError, match="holds a run of other data"):
         fit(config(), other, tmp_path, device=CPU, resume=True)

@@ -147,7 +147,8 @@ class CommandLine(Verbs):
                 _refuse_usage(error, words)
                 raise
             except SystemExit as error:
-                if isinstance(error.__context__, BrokenPipeError):  # typer exits with 1
+                closed_pipe = isinstance(error.__context__, BrokenPipeError)
+                if closed_pipe and error.code == 1:  # of typer
                     sys.exit(0)
                 raise
             finally:
@@ -179,6 +180,8 @@ def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
         names = [argument.metavar for argument in _arguments_of(context)]
         if "OUT" in names:  # unlike in most commands
             text = f"OUT is an argument here: type `{page} {' '.join(names)}`"
+        elif any(parameter.name == "index" for parameter in context.command.params):
+            text = "the output folder is --index here"
     raise PolyplinkError(text, f"see `{page} --help`") from None
 
 

@@ -64,7 +64,7 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     Returns:
         The function. It raises PolyplinkError for a value that is not among those of a Literal, or
         is outside the range of its option, and TypeError for a text that is to be a number or True
-        or False, or the reverse.
+        or False, or the reverse, and for a fraction that is to be a whole number.
     """
     declared = list(parameters_of(function))
     plain = [parameter.replace(annotation=_plain(parameter.annotation)) for parameter in declared]
@@ -148,6 +148,8 @@ def _checked(name: str, value: Any, annotation: Any) -> Any:
     )
     if isinstance(value, PathLike) and str in kinds and Path not in kinds:
         value = fspath(value)
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()  # a number of NumPy, which JSON does not take
     _check_type(name, value, kinds)
     for member in kinds:
         if get_origin(member) is Literal and value is not None:
@@ -170,10 +172,11 @@ _EXPECTED = {bool: "True or False", int: "a whole number", float: "a number", st
 def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
     """Refuse a text in place of a number or a switch, and anything but a text in place of a text.
 
-    Otherwise "no" would switch an option on.
+    Otherwise "no" would switch an option on. A fraction or a switch is no whole number.
     """
     expected = [kind for kind in kinds if kind is not type(None)]
     is_wrong = isinstance(value, str) != (str in expected)
+    is_wrong |= expected == [int] and isinstance(value, bool | float)
     if value is not None and is_wrong and set(expected) <= set(_EXPECTED):
         raise TypeError(f"{name} is {value!r}; give {_EXPECTED[expected[0]]}")
 

@@ -29,7 +29,7 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
     defaults, fps = PrepareSettings(), frame_rates(data.procedures)
     origin, scenes = read_origin(folder), read_scenes(folder)
     settings = with_options(defaults, {}, origin)
-    uncut = replace(settings, max_gap=int(data.procedures["n_frames"].sum()), min_iou=0.0)
+    uncut = replace(settings, max_gap=max(int(data.procedures["n_frames"].sum()), 1), min_iou=0.0)
     used, used_uncut = (
         kept_tracklets(build_tracklets(data.detections, how, fps=fps, scenes=scenes)[1], how, fps)
         for how in (settings, uncut)

@@ -16,7 +16,7 @@ from polyplink.core.messages import LANGUAGES, Message
 from tests.data.formats import test_coco, test_cvat, test_mot, test_yolo
 from tests.data.sample_sets import BOX_IMPORTERS
 
-SIDE = "box with a side that is not a number"
+SIDE = "box with a coordinate or side that is not a number"
 FRAME = "box without a frame number from 0"
 UNKNOWN = "box of a category that is not listed"
 TEXT = "line with text instead of a number"

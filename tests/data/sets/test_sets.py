@@ -85,7 +85,10 @@ POLYPSSET = "val2019/Annotation/10/1.xml"
 SUN = "sundatabase_positive_part1/annotation_txt/case10.txt"
 BROKEN, LINE = "annotation file that cannot be read", "line that cannot be read"
 FLAT, OUTSIDE = "box of no area", "box wholly outside the image"
-INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame number from 0"
+INFINITE, NO_FRAME = (
+    "box with a coordinate or side that is not finite",
+    "box without a frame number from 0",
+)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,13 @@ INFINITE, NO_FRAME = "box with a side that is not finite", "box without a frame 
         ("sun", SUN, "", "\udcff", BROKEN),
         ("polyp-size", "boxes.csv", "07,3,", "07,,", NO_FRAME),
         ("polyp-size", "boxes.csv", "07,3,", "07,2.5,", NO_FRAME),
-        ("polyp-size", "boxes.csv", "07,3,1", "07,3,b", "box with a side that is not a number"),
+        (
+            "polyp-size",
+            "boxes.csv",
+            "07,3,1",
+            "07,3,b",
+            "box with a coordinate or side that is not a number",
+        ),
         ("polyp-size", "boxes.csv", "07,3,", ",3,", "box without a video"),
         ("polyp-size", "boxes.csv", "07,3,", "9,3,", "box of a missing video"),
     ],

@@ -224,6 +224,7 @@ def open_video(path: Path) -> Iterator[Video]:
 
     if not path.is_file():
         raise PolyplinkError(f"video {path} is missing", "restore it, or correct `source`")
+    PolyplinkError.unless(path.stat().st_size > 0, f"video {path} is empty", "copy it again")
     try:
         container = av.open(str(path), metadata_errors="replace")
     except (av.error.FFmpegError, OSError) as error:
