@@ -109,8 +109,9 @@ def test_invalid_searches_and_indexes_are_refused(
     common = ("--index", index, "-o", tmp_path / "o", *COMMON)
     frame = sample_run.root / "frames" / "001-002" / "4.jpg"
     for query, options, message in (
-        (frame, ("--box", "900,4,20,20"), "--box 900,4,20,20 shows nothing of a picture of "),
-        (frame, ("--box", "9,4,0,20"), "--box 9,4,0,20 shows nothing of a picture"),
+        (frame, ("--box", "900,4,20,20"), "--box 900,4,20,20 is not within a picture of "),
+        (frame, ("--box", "9,4,5000,20"), "--box 9,4,5000,20 is not within a picture of "),
+        (frame, ("--box", "9,4,0,20"), "--box 9,4,0,20 is not within a picture"),
         ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
         ("nothing", (), "which holds 30; give one of them, such as 001-001:00000, or a picture"),
         ("no-case.jpg", (), "no file no-case.jpg; check the path"),

@@ -241,7 +241,7 @@ def _pictured(
         )
         with open_video(path) as video:
             frame = video.frame(number or 0)
-            image = "there is no such frame" if frame is None else frame.rgb()
+            image = f"it has no frame {number}" if frame is None else frame.rgb()
     else:
         image = read_image(path)
     if isinstance(image, str):
@@ -253,8 +253,8 @@ def _pictured(
     sides = np.array(parse_mask(box, "--box"), dtype=np.float64)
     height, width = image.shape[:2]
     PolyplinkError.unless(
-        sides[0] < width and sides[1] < height and sides[2:].min() > 0,
-        f"--box {box} shows nothing of a picture of {width} x {height} pixels",
+        sides[0] + sides[2] <= width and sides[1] + sides[3] <= height and sides[2:].min() > 0,
+        f"--box {box} is not within a picture of {width} x {height} pixels",
         "give LEFT,TOP,WIDTH,HEIGHT of the polyp in it",
     )
     return crop_around(image, sides, settings.crop_factor, settings.size)

@@ -611,7 +611,7 @@ export function correctionText(procedure, entry) {
 function log(procedure) {
   const entries = procedure.log.filter((entry) => !["undo", "redo"].includes(entry.kind)).reverse();
   return h("details", { class: "log" },
-    h("summary", {}, t("log"), h("span", { class: "soft" }, ` (${procedure.corrections})`)),
+    h("summary", {}, t("log"), h("span", { class: "soft" }, ` (${entries.filter((entry) => !entry.undone).length})`)),
     entries.length === 0 && h("p", { class: "soft" }, t("log.empty")),
     h("ol", { reversed: true }, entries.map((entry) =>
       h("li", { "data-key": `log-${entry.id}`, class: entry.undone ? "undone" : "" },
