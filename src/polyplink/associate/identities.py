@@ -138,12 +138,18 @@ class OperatingPoint:
         return (1 + math.isqrt(1 + 8 * self.links.pairs)) // 2  # n (n - 1) / 2 pairs of n views
 
     def exceeded_by(self, n_views: int) -> bool:
-        """Whether a procedure is larger than all calibrated ones, so that no interval covers it.
+        """Whether a procedure has more views than any calibrated one: the interval does not hold.
 
         A procedure like the calibrated ones, of which there are p, is the largest with probability
         1 / (p + 1).
         """
-        return self.most_views is not None and n_views > self.most_views
+        if self.spread is None or self.most_views is None:
+            return False
+        return n_views > self.most_views
+
+    def without_interval(self) -> Self:
+        """The operating point with questions about every link in doubt in place of an interval."""
+        return replace(self, spread=None, ask_below=ASK_BELOW)
 
     @property
     def probes(self) -> list[Probe]:
@@ -296,8 +302,8 @@ def identify(
     if isinstance(setting, LearnedLinks):
         assert point.links is not None
         P = point.links.probability(views)
-        if point.spread is not None and point.exceeded_by(len(P)):
-            point = replace(point, spread=None, ask_below=ASK_BELOW)
+        if point.exceeded_by(len(P)):
+            point = point.without_interval()
         similarity, converged = P, True
         clusters = _partition(P, setting, constraints)
         if point.spread is not None:

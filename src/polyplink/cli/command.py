@@ -148,7 +148,7 @@ class CommandLine(Verbs):
                 raise
             except SystemExit as error:
                 closed_pipe = isinstance(error.__context__, BrokenPipeError)
-                if closed_pipe and error.code == 1:  # of typer
+                if closed_pipe and error.code == 1:  # the code that typer ends with
                     sys.exit(0)
                 raise
             finally:

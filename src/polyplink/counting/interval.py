@@ -23,7 +23,7 @@ every link with a confidence below `ASK_BELOW` is put up for review.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -44,6 +44,7 @@ from polyplink.core.text import many
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxSource
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
+ASK_BELOW_MESSAGE = Message("ask.below", {"share": round(100 * ASK_BELOW)})
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
@@ -244,8 +245,7 @@ class Cover:
         """Why the count has no interval, and how to get one; empty if it has one."""
         if self.has_intervals:
             return []
-        share = {"share": round(100 * ASK_BELOW)}
-        ask = Message("ask.all") if point.links is None else Message("ask.below", share)
+        ask = Message("ask.all") if point.links is None else ASK_BELOW_MESSAGE
         values: dict[str, Any] = {"ask": ask, "todo": self._todo(), "why": point.origin}
         values |= {"counted": self._counted()} | self._calibration_values()
         return [Message(f"cover.{self.gap}", values)]
@@ -253,8 +253,7 @@ class Cover:
     @staticmethod
     def of_earlier_version() -> Message:
         """The warning about a count of an earlier version, without a record of its calibration."""
-        ask = Message("ask.below", {"share": round(100 * ASK_BELOW)})
-        return Message("cover.old count", {"ask": ask})
+        return Message("cover.old count", {"ask": ASK_BELOW_MESSAGE})
 
     def _calibration_values(self) -> dict[str, Message]:
         calibration = self.calibration
@@ -276,7 +275,7 @@ class Cover:
 
     def applied(self, point: OperatingPoint) -> OperatingPoint:
         """The operating point, without its interval if the count has none."""
-        return point if self.has_intervals else replace(point, spread=None, ask_below=ASK_BELOW)
+        return point if self.has_intervals else point.without_interval()
 
 
 def boxes_message(source: BoxSource) -> Message:

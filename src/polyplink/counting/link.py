@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from polyplink.associate.alarms import AlarmModel, tracklet_features
-from polyplink.associate.identities import ASK_BELOW, Identities, OperatingPoint, identify
+from polyplink.associate.identities import Identities, OperatingPoint, identify
 from polyplink.associate.links import Flags, Views
 from polyplink.associate.partition import Labels
 from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.counting.interval import Cover, Coverage, point_for_boxes
+from polyplink.counting.interval import ASK_BELOW_MESSAGE, Cover, Coverage, point_for_boxes
 from polyplink.data.origin import box_source
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.encode import Embeddings
@@ -226,15 +226,16 @@ def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Messa
     ]
     if failed:
         messages.append(Message("not_converged", {"names": ", ".join(failed)}))
-    sizes = {
-        procedure.tracklets.procedure_id: len(procedure.identities.labels) for procedure in linked
-    }
-    exceeding = [name for name, size in sizes.items() if point.exceeded_by(size)]
-    if exceeding and point.spread is not None:
-        ask = Message("ask.below", {"share": round(100 * ASK_BELOW)})
-        names = ", ".join(exceeding)
-        most = point.most_views or 0
-        messages.append(Message("cover.size", {"names": names, "most": most, "ask": ask}))
+    exceeding = [
+        procedure.tracklets.procedure_id
+        for procedure in linked
+        if point.exceeded_by(len(procedure.identities.labels))
+    ]
+    if exceeding:
+        names, most = ", ".join(exceeding), point.most_views or 0
+        messages.append(
+            Message("cover.size", {"names": names, "most": most, "ask": ASK_BELOW_MESSAGE})
+        )
     return messages
 
 

@@ -6,14 +6,14 @@ only the report draws (crops, similarities, true polyps) is in `report.contents`
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, Field, ValidationError
 
 from polyplink import __version__
-from polyplink.associate.identities import ASK_BELOW, OperatingPoint, recorded_point
+from polyplink.associate.identities import OperatingPoint, recorded_point
 from polyplink.core.artefacts import from_plain, read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
@@ -190,7 +190,7 @@ class Count:
         record = {k: v for k, v in self.operating_point.items() if k != "alarms"}
         point = recorded_point(record)
         if self.cover is None:
-            return replace(point, spread=None, ask_below=ASK_BELOW)
+            return point.without_interval()
         return point
 
     def header(self) -> dict[str, Any]:

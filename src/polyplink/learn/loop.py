@@ -260,12 +260,12 @@ def _resumed_history(
     before["optim.epochs"] = config.optim.epochs  # a run may be extended
     # The name of the recipe and the kinds of its parts decide which other fields there are.
     for name in sorted({*recipe, *before}, key=lambda name: (name != "name", ".kind" not in name)):
-        same = before.get(name) if name == "name" else f"--set {name}={before.get(name)}"
+        as_before = before.get(name) if name == "name" else f"--set {name}={before.get(name)}"
         PolyplinkError.unless(
             recipe.get(name) == before.get(name),
             f"{folder} holds a run of another recipe: {name} is {before.get(name)!r} there and "
             f"{recipe.get(name)!r} here",
-            f"resume with the same recipe ({same}), or start anew in another folder",
+            f"resume with the same recipe ({as_before}), or start anew in another folder",
         )
     PolyplinkError.unless(
         state["data"] == key,

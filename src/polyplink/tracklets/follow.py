@@ -71,7 +71,7 @@ def follow(  # noqa: PLR0912
             if not taking_part.any():
                 continue
             pairs = _pairs_within_reach(
-                boxes[begin:end], taking_part, state[:alive], (frames[begin], scene), fps
+                boxes[begin:end], taking_part, state[:alive], frames[begin], scene, fps
             )
             for pair in pairs:  # each box and each track joins once
                 k, slot = pair // alive, pair % alive
@@ -102,11 +102,12 @@ def follow(  # noqa: PLR0912
 
 
 @njit(error_model="numpy")
-def _pairs_within_reach(
+def _pairs_within_reach(  # noqa: PLR0917
     boxes: Floats,
     taking_part: npt.NDArray[np.bool_],
     tracks: Floats,
-    moment: tuple[int, int],
+    frame: int,
+    scene: int,
     fps: float,
 ) -> Ints:
     """Pairs of boxes of a frame and tracks within reach, the nearest first.
@@ -116,13 +117,13 @@ def _pairs_within_reach(
         taking_part: (b,) whether a box may be in a pair.
         tracks: (t, FIELDS) states of tracks; those of other scenes, or with a box in this frame,
             are in no pair.
-        moment: The frame and its scene.
+        frame: Number of the frame.
+        scene: Scene of the frame.
         fps: Frames per second.
 
     Returns:
         (pairs,) box * t + track.
     """
-    frame, scene = moment
     distances = np.full((len(boxes), len(tracks)), np.inf)  # (b, t)
     for box in range(len(boxes)):
         for slot in range(len(tracks)):
