@@ -69,6 +69,7 @@ def test_boxes_equal_a_naive_version(border: Border, edges: list[tuple[float, ..
 
 @given(st.lists(st.tuples(st.none() | st.just("v"), *[number] * 6)))
 def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object, ...]]) -> None:
+    rows = [*rows, *([("v", 0, 1, 1, 5, 5, 0.5)] * len(rows))]  # most scores are valid
     boxes = boxes_by_sides(*((str(i), *row) for i, row in enumerate(rows)))
     faults = Faults()
     valid = check_boxes(boxes, faults)
@@ -81,6 +82,13 @@ def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object,
         assert all(abs(np.float32(row[side])) < float("inf") for side in "xywh")
         assert min(row["w"], row["h"]) > 0
         assert row["score"] is None or 0 <= row["score"] <= 1
+
+
+def test_scores_in_percent_are_refused() -> None:
+    """Boxes without a score count as annotated, and a count of those claims more."""
+    boxes = boxes_by_sides(*((f"line {i}", "v", i, 1, 1, 5, 5, 90 + i) for i in range(3)))
+    with pytest.raises(PolyplinkError, match=r"line 0: most scores are above 1, .* 90; divide"):
+        check_boxes(boxes, Faults())
 
 
 def test_too_many_boxes_are_refused_unless_limits_are_lifted(
@@ -111,7 +119,7 @@ def test_faults_are_counted_by_kind_with_their_first_location() -> None:
 
 def test_boxes_partly_outside_stay_and_boxes_beyond_the_last_frame_are_left_out() -> None:
     boxes = boxes_by_sides(
-        ("in", "v", 2, 1, 1, 5, 5, None),
+        ("in", "v", 2, 1, 1, 5, 5, 0.5),
         ("late", "v", N_FRAMES, 1, 1, 5, 5, None),
         ("right", "v", 0, WIDTH, 1, 5, 5, None),
         ("left", "v", 0, -5, 1, 5, 5, None),
@@ -119,7 +127,7 @@ def test_boxes_partly_outside_stay_and_boxes_beyond_the_last_frame_are_left_out(
     )
     faults = Faults()
     fitted = fit_boxes(check_boxes(boxes, faults), PROCEDURES, faults)
-    assert fitted.select("at", "x", "score").rows() == [("in", 1, None), ("partly", -4, None)]
+    assert fitted.select("at", "x", "score").rows() == [("in", 1, 0.5), ("partly", -4, None)]
     assert [*map(str, faults.messages)] == [
         "1 x box with a score outside [0, 1], kept without it, as an annotated box (partly)",
         "1 x box beyond the last frame of its procedure, left out (late (1, 1, 5, 5))",

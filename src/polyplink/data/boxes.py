@@ -11,6 +11,7 @@ from typing import Literal
 
 import polars as pl
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.faults import Faults, Rule, apply_rules, place_of
 from polyplink.data.files.limits import refuse_excess
@@ -91,7 +92,8 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
         The boxes kept, with frame as Int32 and score as Float32.
 
     Raises:
-        PolyplinkError: If strict, at the first box or score that cannot be used.
+        PolyplinkError: If most scores are above 1; if strict, at the first box or score that
+            cannot be used.
     """
     if boxes.height > MOST_BOXES:
         refuse_excess(f"{boxes.height} boxes are more than {MOST_BOXES}")
@@ -124,6 +126,13 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     ]
     boxes = apply_rules(boxes, unplaced, faults)
     boxes = apply_rules(boxes, unsound, faults, show=_SIDES).with_columns(frame.cast(pl.Int32))
+    above = boxes.filter(pl.col("score") > 1)
+    if above.height > boxes["score"].count() / 2:  # taken for annotated boxes, a false claim
+        raise PolyplinkError(
+            f"{place_of(above['at'][0])}: most scores are above 1, the first is "
+            f"{above['score'][0]:g}",
+            "divide scores in percent by 100; leave the scores out if people drew the boxes",
+        )
     in_range = pl.col("score").is_between(0, 1)  # null where there is no score
     out_of_range = boxes.filter(~in_range)
     if out_of_range.height:

@@ -13,7 +13,7 @@ from polyplink.core.messages import Message, catalogue
 
 LONGEST_NAME = 600  # characters of a name or place of the source in a warning
 LEFT_OUT = "import.left_out"  # kind of the warning about a fault
-_NOTED = "import.noted"  # kind of a warning about something that is used
+NOTED = "import.noted"  # kind of a warning about something that is used
 
 Place = str | Message  # a name of the source, or a place in one of its files
 
@@ -91,7 +91,7 @@ class Faults:
 
     def warn(self, kind: Message, first: Place, count: int = 1) -> None:
         """Count something unusual that can still be used."""
-        self._count(_Counted(_NOTED, kind, count, first))
+        self._count(_Counted(NOTED, kind, count, first))
 
     def warn_rows(self, kind: Message, rows: pl.DataFrame, column: str = "at") -> None:
         """Count one warning for each row of a table, named by the first row's value of a column."""
@@ -115,10 +115,24 @@ class Faults:
         for counted in other.counts.values():
             self._count(counted)
 
-    def number_of(self, kind: Message) -> int:
-        """Number of warnings of a kind."""
-        counted = self.counts.get(_key(_NOTED, kind))
+    def number_of(self, kind: Message, effect: str = NOTED) -> int:
+        """Number of faults or warnings of a kind, see `fault` and `warn`."""
+        counted = self.counts.get(_key(effect, kind))
         return 0 if counted is None else counted.number
+
+    def check_some_usable(self, boxes: pl.DataFrame, total: int) -> None:
+        """Refuse a source of boxes of which none can be used.
+
+        Args:
+            boxes: The usable boxes.
+            total: Number of boxes in the source.
+
+        Raises:
+            PolyplinkError: If there are boxes and all are left out; names the first fault.
+        """
+        left_out, hint = self.first_left_out
+        usable = boxes.height > 0 or total == 0
+        PolyplinkError.unless(usable, f"no usable box among {total}: {left_out}", hint)
 
     @property
     def messages(self) -> list[Message]:

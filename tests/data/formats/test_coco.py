@@ -241,6 +241,9 @@ def test_results_of_a_detector_replace_the_boxes(tmp_path: Path) -> None:
     warning = "1 x box of an image that is not listed, left out (results.json, entry 2)"
     assert warning in imported.lines
     assert import_coco(tmp_path, boxes=results).data.detections.equals(imported.data.detections)
+    results.write_text(json.dumps([row | {"image_id": 9}]))
+    with pytest.raises(PolyplinkError, match=r"no usable box among 1: .* not listed, .*; add the"):
+        import_coco(path, boxes=results)
     results.write_text('{"image_id": 2}')
     with pytest.raises(
         PolyplinkError, match=r"results\.json: annotations is not a list of records"

@@ -217,7 +217,7 @@ def assemble(
     all_boxes, numbered = boxes, boxes.select("procedure_id", "frame").drop_nulls()
     numbered = numbered.filter(pl.col("frame") <= LARGEST)
     checked = without_repeated(check_boxes(boxes, faults), faults)
-    _check_some_left(checked, all_boxes.height, faults)
+    faults.check_some_usable(checked, all_boxes.height)
 
     # The polyp of each box.
     facts = [side_polyps.drop("track")]
@@ -253,7 +253,7 @@ def assemble(
 
     # The three tables, and the other results of the import.
     boxes = fit_boxes(boxes, procedures, faults)
-    _check_some_left(boxes, all_boxes.height, faults)
+    faults.check_some_usable(boxes, all_boxes.height)
     boxes = _with_images(boxes, reading.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
     ids = [i for part in (splits or {}).values() for i in part]
@@ -264,13 +264,6 @@ def assemble(
     places = Places(files, boxes.select("file", "item"), format_options or {})
     without = None if empty is None else _without_polyp(empty, all_boxes, rows, reading)
     return Imported(data, faults.messages, places, without)
-
-
-def _check_some_left(boxes: pl.DataFrame, total: int, faults: Faults) -> None:
-    """Refuse a source of boxes of which none can be used."""
-    left_out, hint = faults.first_left_out
-    usable = boxes.height > 0 or total == 0
-    PolyplinkError.unless(usable, f"no usable box among {total}: {left_out}", hint)
 
 
 def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults) -> pl.DataFrame:

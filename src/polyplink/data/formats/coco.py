@@ -20,7 +20,7 @@ from polyplink.core.artefacts import parse_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import OUTSIDE, file_name
-from polyplink.data.faults import Faults, Rule, apply_rules, leave_out, place_text
+from polyplink.data.faults import LEFT_OUT, Faults, Rule, apply_rules, leave_out, place_text
 from polyplink.data.files.folders import VIDEO_ENDINGS, files_in, without_garbage_collection
 from polyplink.data.formats.assemble import (
     BoxImport,
@@ -64,6 +64,10 @@ _IDENTITY = r"^(.*\d+-\d+)_\d+$"
 _VIDEO_FILE = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in VIDEO_ENDINGS)})(?:#([0-9]{{1,10}}))?$"
 RESULTS = "polyplink import coco ANNOTATIONS DATA --boxes RESULTS"
 NO_COCO = Message("import.no_coco", {"command": RESULTS})
+# Faults of annotations that are left out.
+_UNLISTED_CATEGORY = Message("import.unlisted_category")
+_CROWD = Message("import.crowd")
+_UNLISTED_IMAGE = Message("import.unlisted_image")
 # Column -> key of the papers.
 _FACTS = {
     "histology": "histology",
@@ -204,6 +208,9 @@ def import_coco(
         f"none of the {len(files)} JSON files in {source} has the lists `images` and `annotations`",
         "give the file with the boxes",
     )
+    kinds = (_UNLISTED_CATEGORY, _CROWD, _UNLISTED_IMAGE)
+    n_left_out = sum(faults.number_of(kind, LEFT_OUT) for kind in kinds)
+    faults.check_some_usable(annotated, annotated.height + n_left_out)
     categories = annotated["category"].drop_nulls()
     faults.warn_values("import.categories", categories)
 
@@ -308,17 +315,17 @@ def _read_annotations(
         boxes,
         [
             Rule(
-                Message("import.unlisted_category"),
+                _UNLISTED_CATEGORY,
                 "add the category to `categories`",
                 ~pl.col("category_id").is_in(list(names)).fill_null(False) & pl.lit(bool(names)),
             ),
             Rule(
-                Message("import.crowd"),
+                _CROWD,
                 "write a box for each polyp",
                 pl.col("iscrowd") == 1,
             ),
             Rule(
-                Message("import.unlisted_image"),
+                _UNLISTED_IMAGE,
                 "add the image to `images`",
                 ~pl.col("image_id").is_in(images["id"].implode()).fill_null(False),
             ),
