@@ -38,7 +38,6 @@ def hand_off_review(
     # The files.
     desk = open_desk(folder, None if data is None else Path(data), mask_overlay)
     paths = hand_off(desk, language)
-    facts = {"folder": str(desk.out / FOLDER), "files": [str(path) for path in paths]}
 
     # What they lack.
     overview = desk.overview()
@@ -61,4 +60,6 @@ def hand_off_review(
             f"{many(len(missing), 'procedure')} without pictures ({missing[0]}): recording and "
             "crops are missing; restore the recording and hand off again"
         )
-    return Result(paths, facts, [str(path) for path in paths], warnings)
+    names = [str(path) for path in paths]
+    facts = {"folder": str(desk.out / FOLDER), "files": names, "warnings": warnings}
+    return Result(paths, facts, names, warnings)

@@ -13,16 +13,21 @@ from polyplink.core.artefacts import read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
 
+SHARES = "train=0.7,eval=0.15,test=0.15"
+
 
 @verb
 def split_data(
     data: options.Data,
     *,
     shares: Annotated[
-        str,
-        Option(metavar="PART=SHARE,...", help="Parts and their shares of the procedures."),
-    ] = "train=0.7,eval=0.15,test=0.15",
-    seed: Annotated[int, Option(help="Seed of the order of patients.")] = 0,
+        str | None,
+        Option(
+            metavar="PART=SHARE,...",
+            help=f"Parts and their shares of the procedures; {SHARES} by default.",
+        ),
+    ] = None,
+    seed: Annotated[int | None, Option(help="Seed of the order of patients; 0 by default.")] = None,
     lists: Annotated[
         StrPath | None, Option(help="JSON file of part -> procedure ids, instead of shares.")
     ] = None,
@@ -42,10 +47,16 @@ def split_data(
     from polyplink.data.protocols import check_splits, split_by_shares
     from polyplink.data.tables import read_data
 
+    PolyplinkError.unless(
+        lists is None or (shares is None and seed is None),
+        "--lists names the procedures of each part, and --shares and --seed choose them",
+        "give either",
+    )
     path = Path(data) / "splits.json"
     dataset = read_data(path.parent)
     if lists is None:
-        source, splits = "--shares", split_by_shares(dataset.procedures, _shares(shares), seed)
+        parsed = _shares(SHARES if shares is None else shares)
+        source, splits = "--shares", split_by_shares(dataset.procedures, parsed, seed or 0)
     else:
         source, splits = str(lists), read_json(Path(lists), "check the path given with --lists")
     check_splits(splits, dataset.procedures, source)
@@ -67,7 +78,7 @@ def _shares(text: str) -> Mapping[str, float]:
         if not part or part in shares or not 0 < value <= 1:
             raise PolyplinkError(
                 f"--shares {text!r} is not a list of parts with shares above 0",
-                "write train=0.7,eval=0.15,test=0.15",
+                f"write {SHARES}",
             )
         shares[part] = value
     total = sum(shares.values())

@@ -73,6 +73,14 @@ def add_weights(
     PolyplinkError.unless(timm is not None or not stages, "--stage is for --timm", "leave it out")
     PolyplinkError.unless(bool(stages) or not rings, "--ring is for --stage", "leave it out")
     if file.is_dir():
+        changed = {"timm": timm, "size": size, "crop-factor": crop_factor, "pooling": pooling}
+        for option, value in changed.items():
+            PolyplinkError.unless(
+                value is None,
+                f"--{option} is for a published file, and {file} is a folder of `weights save`, "
+                "whose encoder is complete",
+                "leave it out",
+            )
         return _add_saved(file, name or file.resolve().name)
     PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path")
     from polyplink.encoders.config import FoundationConfig

@@ -348,7 +348,7 @@ class DataSet:
             have = ", ".join([*sorted({*self.splits, "all"}), *NAMES])
             hint = f"choose one of: {have}"
             if not self.splits:
-                hint += "; or divide the data folder with `polyplink split`"
+                hint = f"use --part all, or divide the data folder with `polyplink split`; {hint}"
             raise PolyplinkError(f"no part {name!r} in splits.json", hint)
         ids = list(self.splits[name])
         repeated = sorted({i for i in ids if ids.count(i) > 1})
