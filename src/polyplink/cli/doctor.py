@@ -32,13 +32,16 @@ def doctor(
         progress: Called for images.
 
     Raises:
-        PolyplinkError: If the folder is not a data folder.
+        PolyplinkError: If the folder is not a data folder, or a file in it is broken.
     """
     from polyplink.data.doctor import SEVERITIES, diagnose
+    from polyplink.data.origin import read_origin, read_warnings
     from polyplink.data.tables import read_data
     from polyplink.tracklets.unused_boxes import diagnose_tracklets
 
     dataset = read_data(Path(data))
+    read_origin(Path(data))  # refuses a broken file, as `count` would
+    read_warnings(Path(data))
     findings = diagnose(
         dataset,
         images=images,

@@ -168,7 +168,7 @@ def read_warnings(folder: Path) -> list[Message]:
             Message("boxes_read", {"line": line})
             if isinstance(line, str)
             else from_plain(Message, {name: line[name] for name in ("kind", "values")})
-            for line in read_json(path)
+            for line in read_json(path, "import or detect again")
         ]
         for warning in warnings:
             warning.text()  # fails if a kind or a value of it is unknown

@@ -49,12 +49,14 @@ class Column:
         nullable: Whether null is allowed.
         meaning: What a value is, for messages and the documentation.
         above: A number that every value must exceed; None if there is no such limit.
+        between: The smallest and largest value; None if there are no such limits.
     """
 
     dtype: pl.DataType
     nullable: bool
     meaning: str
     above: int | None = None
+    between: tuple[int, int] | None = None
 
 
 Schema = Mapping[str, Column]
@@ -75,7 +77,9 @@ DETECTIONS: Schema = {
     "y": Column(_REAL, False, "top edge, pixels"),
     "w": Column(_REAL, False, "width, pixels, above 0", above=0),
     "h": Column(_REAL, False, "height, pixels, above 0", above=0),
-    "score": Column(_REAL, True, "detector's score in [0, 1]; null for annotated boxes"),
+    "score": Column(
+        _REAL, True, "detector's score in [0, 1]; null for annotated boxes", between=(0, 1)
+    ),
     "polyp_id": Column(_TEXT, True, "id of the polyp; null if unknown"),
     "image": Column(_TEXT, True, "image file, relative to the procedure's source; null: none"),
 }
@@ -134,6 +138,10 @@ def _cell_rules(name: str, column: Column, dtype: pl.DataType) -> Sequence[_Cell
         rules.append(_CellRule(name, lost, "{value!r} is not a valid value", write))
     if column.above is not None:
         rules.append(_CellRule(name, value <= column.above, "{value} is too small", write))
+    if column.between is not None:
+        low, high = column.between
+        outside = ~value.is_between(low, high)
+        rules.append(_CellRule(name, outside, f"{{value}} is not in [{low}, {high}]", write))
     if not column.nullable:
         hint = f"fill it ({column.meaning}) or leave the row out"
         rules.append(_CellRule(name, value.is_null(), "no value", hint))
@@ -345,10 +353,13 @@ class DataSet:
             published = protocol_part(name, self.procedures, self.polyps, self.adenoma)
             if published is not None:
                 return published
-            have = ", ".join([*sorted({*self.splits, "all"}), *NAMES])
-            hint = f"choose one of: {have}"
-            if not self.splits:
-                hint = f"use --part all, or divide the data folder with `polyplink split`; {hint}"
+            if self.splits:
+                hint = f"choose one of: {', '.join([*sorted({*self.splits, 'all'}), *NAMES])}"
+            else:
+                hint = (
+                    "use --part all, divide the data folder with `polyplink split`, or choose a "
+                    f"published part: {', '.join(NAMES)}"
+                )
             raise PolyplinkError(f"no part {name!r} in splits.json", hint)
         ids = list(self.splits[name])
         repeated = sorted({i for i in ids if ids.count(i) > 1})
