@@ -15,9 +15,6 @@ def test_an_error_reads_as_one_line_with_a_hint() -> None:
     error = PolyplinkError("table polyps: no rows", "import again")
     assert str(error) == "table polyps: no rows; import again"
     assert (error.what, error.hint) == ("table polyps: no rows", "import again")
-    PolyplinkError.unless(True, "a", "b")
-    with pytest.raises(PolyplinkError, match="a; b"):
-        PolyplinkError.unless(False, "a", "b")
 
 
 def test_errors_can_be_pickled() -> None:

@@ -136,7 +136,7 @@ def test_a_data_set_has_the_protocols_as_parts() -> None:
     empty = pl.DataFrame(schema=["procedure_id", "frame", "x", "y", "w", "h"])
     data = DataSet.of(empty, full, polyps)
     assert len(data.part("rc19")) == 19
-    with pytest.raises(PolyplinkError, match=r"choose one of: .*rc27.*rspp-test.*loo19-train:PROC"):
+    with pytest.raises(PolyplinkError, match=r"published part: rc27.*rspp-test.*loo19-train:PROC"):
         data.part("none")
     assert set(PROTOCOLS) >= {"rc27", "rc19", "rc14neg", "ta384"}
 

@@ -58,7 +58,10 @@ def test_check_adds_nullable_columns_casts_and_drops_unknown_columns() -> None:
         (_detections(x=[None, 1]), "column x, row 0: no value; fill it (left edge, pixels)"),
         (_detections(y=[1.0, float("nan")]), "column y, row 1: nan is not finite; leave the row"),
         (_detections(x=[0.5, float("inf")]), "column x, row 1: inf is not finite"),
-        (_detections(score=[0.5, 97]), "column score, row 1: 97.0 is not in [0, 1]; write detector"),
+        (
+            _detections(score=[0.5, 97]),
+            "column score, row 1: 97.0 is not in [0, 1]; write detector",
+        ),
         (_detections(frame=[0.5, 1]), "column frame, row 0: 0.5 is not a valid value"),
         (_detections(w=[5, 0]), "column w, row 1: 0 is too small; write width, pixels, above 0"),
         (_detections(h=[-1, 5]), "column h, row 0: -1 is too small; write height, pixels, above 0"),

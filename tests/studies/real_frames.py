@@ -222,11 +222,8 @@ def main() -> None:
     arguments = parser.parse_args()
     evaluated_images = set().union(*map(image_paths, arguments.data))
     for folder in arguments.unlabelled:
-        PolyplinkError.unless(
-            not evaluated_images & image_paths(folder),
-            f"{folder} has images of the evaluation",
-            "leave it out",
-        )
+        if evaluated_images & image_paths(folder):
+            raise PolyplinkError(f"{folder} has images of the evaluation", "leave it out")
     weights = weights_of(arguments)
     text = "\n".join(table_of(folder, weights, arguments) for folder in arguments.data)
     write_text(arguments.out / "table.md", text)

@@ -65,14 +65,13 @@ class TemporalAP:
             PolyplinkError: If the lengths differ, or a parameter or position is out of its range.
         """
         T, alpha = temporal(positions, self.gamma), self.alpha
-        PolyplinkError.unless(
-            V.shape == T.shape,
-            f"visual similarity is {V.shape} but temporal similarity is {T.shape}",
-            "give both for the same tracklets",
-        )
-        PolyplinkError.unless(
-            0.0 <= alpha <= 1.0, f"alpha {alpha} is outside [0, 1]", "give a share of V in [0, 1]"
-        )
+        if V.shape != T.shape:
+            raise PolyplinkError(
+                f"visual similarity is {V.shape} but temporal similarity is {T.shape}",
+                "give both for the same tracklets",
+            )
+        if not (0.0 <= alpha <= 1.0):
+            raise PolyplinkError(f"alpha {alpha} is outside [0, 1]", "give a share of V in [0, 1]")
         return alpha * V + (1.0 - alpha) * T
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
@@ -151,11 +150,8 @@ class Hdbscan(Ranged):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            self.selection in get_args(Selection),
-            f"selection is {self.selection!r}",
-            "give eom or leaf",
-        )
+        if self.selection not in get_args(Selection):
+            raise PolyplinkError(f"selection is {self.selection!r}", "give eom or leaf")
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read.

@@ -121,16 +121,17 @@ class Grid:
             else:
                 with CLUSTERERS.running(name):
                     others[name] = self.others.get(name) or tuple(CLUSTERERS.find(name).grid())
-                PolyplinkError.unless(
-                    len(others[name]) > 0,
-                    f"the grid() of clusterer {name!r} has no setting",
-                    "return a list of clusterers with their parameters set",
-                )
-                PolyplinkError.unless(
-                    all(map(is_dataclass, others[name])),
-                    f"a setting of clusterer {name!r} is no dataclass, so it cannot be recorded",
-                    "decorate its class with @dataclass(frozen=True)",
-                )
+                if not len(others[name]):
+                    raise PolyplinkError(
+                        f"the grid() of clusterer {name!r} has no setting",
+                        "return a list of clusterers with their parameters set",
+                    )
+                if not all(map(is_dataclass, others[name])):
+                    raise PolyplinkError(
+                        f"a setting of clusterer {name!r} is no dataclass, so it cannot be "
+                        "recorded",
+                        "decorate its class with @dataclass(frozen=True)",
+                    )
         unused: dict[str, Any] = {
             field: () for name, field in _PARAMETERS.items() if name not in clusterers
         }
@@ -292,12 +293,12 @@ def checked_clustering(
             "return polyplink.associate.clusterers.Clustering(labels, converged)",
         )
     labels = np.asarray(clustering.labels)
-    PolyplinkError.unless(
-        labels.shape == (len(V),) and labels.dtype.kind in "iu",
-        f"clusterer {clusterer!r} gives labels of shape {labels.shape} and type {labels.dtype}, "
-        f"not ({len(V)},) whole numbers",
-        "give every tracklet a label",
-    )
+    if labels.shape != (len(V),) or labels.dtype.kind not in "iu":
+        raise PolyplinkError(
+            f"clusterer {clusterer!r} gives labels of shape {labels.shape} and type "
+            f"{labels.dtype}, not ({len(V)},) whole numbers",
+            "give every tracklet a label",
+        )
     return clustering
 
 

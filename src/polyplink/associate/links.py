@@ -62,17 +62,17 @@ class Views:
 
     def __post_init__(self) -> None:
         sizes = len(self.vectors), len(self.start), len(self.end)
-        PolyplinkError.unless(
-            len(set(sizes)) == 1,
-            "{} vectors, {} starts and {} ends of tracklets".format(*sizes),
-            "give one of each per tracklet",
-        )
+        if len(set(sizes)) != 1:
+            raise PolyplinkError(
+                "{} vectors, {} starts and {} ends of tracklets".format(*sizes),
+                "give one of each per tracklet",
+            )
         fine = np.isfinite(self.start) & np.isfinite(self.end) & (self.end >= self.start)
-        PolyplinkError.unless(
-            bool(fine.all()),
-            f"tracklet {int(np.argmin(fine))} has no finite time, or ends before it begins",
-            "leave it out",
-        )
+        if not fine.all():
+            raise PolyplinkError(
+                f"tracklet {int(np.argmin(fine))} has no finite time, or ends before it begins",
+                "leave it out",
+            )
 
     @property
     def overlap(self) -> Flags:
@@ -258,9 +258,10 @@ class LinkModel:
         """
         odds, unused = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
         for name, values in _terms(views, self.usual):
-            PolyplinkError.unless(
-                name in unused, f"the link model has no term {name!r}", "run `polyplink calibrate`"
-            )
+            if name not in unused:
+                raise PolyplinkError(
+                    f"the link model has no term {name!r}", "run `polyplink calibrate`"
+                )
             odds += unused.pop(name) * values
         P = np.asarray(expit((odds + odds.T) / 2))
         np.fill_diagonal(P, 1.0)
@@ -289,11 +290,11 @@ def link_terms(procedure: Labelled, usual: UsualCosines | None = None) -> Labell
         PolyplinkError: If there is not one polyp per tracklet, or a vector is zero or not finite.
     """
     views, polyps = procedure
-    PolyplinkError.unless(
-        len(polyps) == len(views.start),
-        f"{len(polyps)} polyps of {len(views.start)} tracklets",
-        "give one per tracklet, None where it is unknown",
-    )
+    if len(polyps) != len(views.start):
+        raise PolyplinkError(
+            f"{len(polyps)} polyps of {len(views.start)} tracklets",
+            "give one per tracklet, None where it is unknown",
+        )
     labelled = np.array([polyp is not None for polyp in polyps], dtype=np.bool_)
     usable = np.triu(np.logical_and.outer(labelled, labelled) & ~views.overlap, k=1)
     names = np.asarray(polyps, dtype=object)

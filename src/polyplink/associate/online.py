@@ -49,11 +49,11 @@ class OnlineSettings(Ranged):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            self.rows >= 2 * self.revisable,
-            f"{self.rows} rows for {self.revisable} revisable tracklets",
-            "give at least twice as many rows",
-        )
+        if self.rows < 2 * self.revisable:
+            raise PolyplinkError(
+                f"{self.rows} rows for {self.revisable} revisable tracklets",
+                "give at least twice as many rows",
+            )
 
 
 @dataclass(frozen=True)

@@ -100,18 +100,17 @@ def partition(
                [0, 0, 0]], dtype=int32)
     """
     size = np.asarray(P).shape
-    PolyplinkError.unless(
-        max(size, default=0) <= MOST,
-        f"{max(size, default=0)} tracklets in one procedure; links are computed for up to {MOST}",
-        "leave out short ones with a greater --min-seconds or --min-length, or split the recording",
-    )
+    if max(size, default=0) > MOST:
+        raise PolyplinkError(
+            f"{max(size, default=0)} tracklets in one procedure; links are computed for up to "
+            f"{MOST}",
+            "leave out short ones with a greater --min-seconds or --min-length, or split the "
+            "recording",
+        )
     S = checked_square(P)
     n, all_prices = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
-    PolyplinkError.unless(
-        bool((all_prices >= 0).all()),
-        f"the price of a polyp is {all_prices.min():g}",
-        "give 0 or more",
-    )
+    if not (all_prices >= 0).all():
+        raise PolyplinkError(f"the price of a polyp is {all_prices.min():g}", "give 0 or more")
     groups = constraint_groups(n, must, cannot)
     costs = pair_costs((S + S.T) / 2, weights, tolerance)
     for i, j in must:
@@ -156,21 +155,21 @@ def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
         PolyplinkError: If a pair refers to no row, or the constraints contradict each other.
     """
     for i, j in (*must, *cannot):
-        PolyplinkError.unless(
-            0 <= i < n and 0 <= j < n and i != j,
-            f"a constraint names tracklets {i} and {j} of {n}",
-            "name two different rows, from 0",
-        )
+        if not (0 <= i < n) or not (0 <= j < n) or i == j:
+            raise PolyplinkError(
+                f"a constraint names tracklets {i} and {j} of {n}",
+                "name two different rows, from 0",
+            )
     groups = np.arange(n)
     for i, j in must:
         groups[groups == groups[j]] = groups[i]
     groups = np.unique(groups, return_inverse=True)[1].astype(np.int64)
     for i, j in cannot:
-        PolyplinkError.unless(
-            groups[i] != groups[j],
-            f"tracklets {i} and {j} must show two polyps, and by other constraints one",
-            "remove one of these constraints",
-        )
+        if groups[i] == groups[j]:
+            raise PolyplinkError(
+                f"tracklets {i} and {j} must show two polyps, and by other constraints one",
+                "remove one of these constraints",
+            )
     return groups
 
 

@@ -50,12 +50,12 @@ class Probe:
         Raises:
             PolyplinkError: If the vectors are longer or shorter than those of the fit.
         """
-        PolyplinkError.unless(
-            units.shape[1] == len(self.vector),
-            f"a probe for vectors of length {len(self.vector)} does not fit vectors of length "
-            f"{units.shape[1]}",
-            "fit it again with `polyplink calibrate`",
-        )
+        if units.shape[1] != len(self.vector):
+            raise PolyplinkError(
+                f"a probe for vectors of length {len(self.vector)} does not fit vectors of length "
+                f"{units.shape[1]}",
+                "fit it again with `polyplink calibrate`",
+            )
         return np.asarray(self.intercept + units @ np.asarray(self.vector))
 
 

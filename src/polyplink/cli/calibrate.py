@@ -162,11 +162,10 @@ def calibrate(
     from polyplink.encoders.load import load_named
 
     annotated = read_data(data if truth is None else truth)
-    PolyplinkError.unless(  # before an archive is embedded
-        bool(annotated.detections["polyp_id"].count()),
-        f"no box of {data if truth is None else truth} has a known polyp",
-        UNLABELLED,
-    )
+    if not annotated.detections["polyp_id"].count():
+        raise PolyplinkError(
+            f"no box of {data if truth is None else truth} has a known polyp", UNLABELLED
+        )
 
     # The operating point, stored in a copy of the weights.
     with record.stage("embed"):
@@ -214,39 +213,31 @@ def _check_sources(
     truth: Path | None,
 ) -> None:
     """Check that a data folder, or stills and a detector are given, and no option of the other."""
-    PolyplinkError.unless(
-        data is None or stills is None, "both DATA and --stills are given", "give one of them"
-    )
-    PolyplinkError.unless(
-        data is not None or stills is not None,
-        "no data to calibrate on",
-        "give a data folder, or --stills",
-    )
-    PolyplinkError.unless(
-        stills is None or detector is not None,
-        "no detector to calibrate for",
-        "name one with --detector FILE.onnx, FILE.py:NAME or its name",
-    )
-    PolyplinkError.unless(
-        stills is not None or (detector is None and empty is None),
-        "--detector and --empty are for --stills",
-        "leave them out; DATA holds the boxes of a detector",
-    )
-    PolyplinkError.unless(
-        stills is None or truth is None,
-        "--truth is for DATA, and the polyps of --stills are known",
-        "leave it out",
-    )
+    if data is not None and stills is not None:
+        raise PolyplinkError("both DATA and --stills are given", "give one of them")
+    if data is None and stills is None:
+        raise PolyplinkError("no data to calibrate on", "give a data folder, or --stills")
+    if stills is not None and detector is None:
+        raise PolyplinkError(
+            "no detector to calibrate for",
+            "name one with --detector FILE.onnx, FILE.py:NAME or its name",
+        )
+    if stills is None and (detector is not None or empty is not None):
+        raise PolyplinkError(
+            "--detector and --empty are for --stills",
+            "leave them out; DATA holds the boxes of a detector",
+        )
+    if stills is not None and truth is not None:
+        raise PolyplinkError(
+            "--truth is for DATA, and the polyps of --stills are known", "leave it out"
+        )
 
 
 def _range(text: str) -> tuple[int, int]:
     """Fewest and most polyps from "3-6" or "4"."""
     low, _, high = text.partition("-")
-    PolyplinkError.unless(
-        low.isdigit() and (high or low).isdigit() and 0 < int(low) <= int(high or low),
-        f"--polyps {text!r} is not a range",
-        "write it as 3-6",
-    )
+    if not low.isdigit() or not (high or low).isdigit() or not (0 < int(low) <= int(high or low)):
+        raise PolyplinkError(f"--polyps {text!r} is not a range", "write it as 3-6")
     return int(low), int(high or low)
 
 

@@ -255,11 +255,11 @@ def _run(
             _check_paths(values.values())
             with announced_interrupt(), terminal_bars() as progress:
                 result = verb(**values, **({"progress": progress} if shows_progress else {}))
-            PolyplinkError.unless(
-                hasattr(result, "print_text"),
-                f"the verb `{typer_context.command_path}` returns {type(result).__name__}",
-                "return a polyplink.core.results.Result",
-            )
+            if not hasattr(result, "print_text"):
+                raise PolyplinkError(
+                    f"the verb `{typer_context.command_path}` returns {type(result).__name__}",
+                    "return a polyplink.core.results.Result",
+                )
             for warning in result.warnings:
                 typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
             (result.print_json if as_json else result.print_text)()
@@ -285,7 +285,8 @@ def _check_paths(values: Iterable[Any]) -> None:
             if isinstance(path, Path):
                 absolute = os.path.abspath(path)  # noqa: PTH100 - Path.absolute fails without a folder
                 plain = absolute.encode("utf-8", "replace").decode() == absolute
-                PolyplinkError.unless(plain, f"the path {absolute} is not UTF-8", "rename it")
+                if not plain:
+                    raise PolyplinkError(f"the path {absolute} is not UTF-8", "rename it")
 
 
 @contextmanager

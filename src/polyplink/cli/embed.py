@@ -77,11 +77,10 @@ def embed_data(
             f"vectors are written as Parquet, and {out} has another ending",
             f"give --out {Path(out).with_suffix('.parquet')}",
         )
-    PolyplinkError.unless(
-        address is None or engine == "ray",
-        "--address is for a Ray cluster, but the engine is local",
-        "give --engine ray too",
-    )
+    if address is not None and engine != "ray":
+        raise PolyplinkError(
+            "--address is for a Ray cluster, but the engine is local", "give --engine ray too"
+        )
     from polyplink.data.origin import read_origin
     from polyplink.data.tables import read_data
     from polyplink.encoders.encode import encode, vectors_folder, write_embeddings

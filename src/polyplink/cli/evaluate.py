@@ -213,11 +213,11 @@ def evaluate_weights(
         metrics=metrics,
     )
     check_columns(columns, settings, probes)
-    PolyplinkError.unless(
-        not curve_csv or bool({"counting", "tracking"} & set(settings.tasks)),
-        "--curve-csv is for counting and tracking, and neither is among the tasks",
-        "add --task counting, or leave --curve-csv out",
-    )
+    if curve_csv and not ({"counting", "tracking"} & set(settings.tasks)):
+        raise PolyplinkError(
+            "--curve-csv is for counting and tracking, and neither is among the tasks",
+            "add --task counting, or leave --curve-csv out",
+        )
     decisive = {
         "tasks": [*settings.tasks, *probes],
         "clusterers": settings.clusterers,
@@ -307,11 +307,11 @@ def _procedures(
 def _with_tracklets(chosen_on: Sequence[str], procedures: Collection[str]) -> tuple[str, ...]:
     """Procedures to choose settings on; those without tracklets are left out."""
     names = tuple(name for name in chosen_on if name in procedures)
-    PolyplinkError.unless(
-        bool(names) or not chosen_on,
-        f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
-        "name another part with --choose-on",
-    )
+    if not names and chosen_on:
+        raise PolyplinkError(
+            f"none of the {len(chosen_on)} procedures to choose settings on has a tracklet",
+            "name another part with --choose-on",
+        )
     return names
 
 

@@ -76,9 +76,8 @@ def export(
     from polyplink.tracklets.prepare import prepare, typical_crops
 
     weights, out = Path(weights), Path(out)
-    PolyplinkError.unless(
-        not out.exists(), f"{out} exists already", "name a new folder for the exported encoder"
-    )
+    if out.exists():
+        raise PolyplinkError(f"{out} exists already", "name a new folder for the exported encoder")
     precision, data = _precision_and_data(precision, int8, data, part)
     check_inputs(weights, data, [part])
     import torch
@@ -146,20 +145,13 @@ def _precision_and_data(
         part: The option --part.
     """
     source = int8 or data
-    PolyplinkError.unless(
-        part is None or source is not None,
-        f"--part {part} needs data",
-        "add --int8 DATA, or leave --part out",
-    )
-    PolyplinkError.unless(
-        int8 is None or (data is None and precision in (None, "int8")),
-        "--int8 DATA excludes --data and another --precision",
-        "give one of them",
-    )
+    if part is not None and source is None:
+        raise PolyplinkError(f"--part {part} needs data", "add --int8 DATA, or leave --part out")
+    if int8 is not None and (data is not None or precision not in (None, "int8")):
+        raise PolyplinkError(
+            "--int8 DATA excludes --data and another --precision", "give one of them"
+        )
     chosen: Precision = "int8" if int8 else precision or "float32"
-    PolyplinkError.unless(
-        chosen != "int8" or source is not None,
-        "--precision int8 needs crops for calibration",
-        "add --data DATA",
-    )
+    if chosen == "int8" and source is None:
+        raise PolyplinkError("--precision int8 needs crops for calibration", "add --data DATA")
     return chosen, None if source is None else Path(source)

@@ -47,11 +47,11 @@ def build_index(
     weights, index, folders = Path(weights), Path(index), list(map(Path, data))
     for folder in folders:
         check_inputs(weights, folder, device=device)
-    PolyplinkError.unless(
-        not index.exists(),
-        f"{index} exists already",
-        "add to it with `polyplink index add`, or name another with --index",
-    )
+    if index.exists():
+        raise PolyplinkError(
+            f"{index} exists already",
+            "add to it with `polyplink index add`, or name another with --index",
+        )
     from polyplink.encoders.load import load_named
     from polyplink.scale.folder_views import views_of
     from polyplink.scale.index import approximated, build_index as build

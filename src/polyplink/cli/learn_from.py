@@ -73,17 +73,18 @@ def learn_from(
     key = weights_id(path)
     desks = [Desk(folder) for folder in reviewed]
     for desk in desks:
-        PolyplinkError.unless(
-            desk.count.weights.startswith(key),
-            f"{desk.out} was counted with weights {desk.count.weights}, not with {key} of {path}",
-            "give the weights of the count",
-        )
+        if not desk.count.weights.startswith(key):
+            raise PolyplinkError(
+                f"{desk.out} was counted with weights {desk.count.weights}, not with {key} of "
+                f"{path}",
+                "give the weights of the count",
+            )
     labelled = [labels for desk in desks for labels in finished_procedures(desk)]
-    PolyplinkError.unless(
-        bool(labelled),
-        f"no procedure with a polyp in {', '.join(map(str, reviewed))} is marked as finished",
-        "mark some as finished in `polyplink review`",
-    )
+    if not labelled:
+        raise PolyplinkError(
+            f"no procedure with a polyp in {', '.join(map(str, reviewed))} is marked as finished",
+            "mark some as finished in `polyplink review`",
+        )
 
     # Links and operating point, stored in a copy of the weights; boxes with the new identities.
     with record.stage("learn"):

@@ -174,12 +174,7 @@ def live(
     default = None if frames is None else readable_path(Path("live"), source)
     out = output_folder(out or default, "live", without_password(source))
     with sole_writer(out), ExitStack() as stack:
-        PolyplinkError.unless(
-            replace or not written_pieces(out),
-            f"{out} holds a count that was killed",
-            f"report it with `polyplink live {out} --weights WEIGHTS`, replace it with --replace, "
-            "or name another --out",
-        )
+        _check_reported(out, replace=replace)
         # A camera's address is the same for every procedure and cannot identify one.
         recorded = source if exists and not is_device(source) else None
         claim_for_count(record, out, recorded, RUN_PARTS, replace=replace)
@@ -252,6 +247,18 @@ def live(
     return Result(counted.value, finished, [], counted.warnings)
 
 
+def _check_reported(out: Path, *, replace: bool) -> None:
+    """Check that a folder holds no count that was killed before its report, or is replaced."""
+    from polyplink.streaming.live_count import written_pieces
+
+    if not replace and written_pieces(out):
+        raise PolyplinkError(
+            f"{out} holds a count that was killed",
+            f"report it with `polyplink live {out} --weights WEIGHTS`, replace it with --replace, "
+            "or name another --out",
+        )
+
+
 def _frames_of(source: object) -> "tuple[LiveSource | None, str]":
     """The frames of a program, if they are the source, and the name of the source."""
     from polyplink.streaming.sources import LiveSource
@@ -281,22 +288,21 @@ def _brings_boxes(
     from polyplink.streaming.sources import STDIN, is_device, without_password
 
     sends_frames = frames is not None or source == STDIN or is_device(source)
-    PolyplinkError.unless(
-        frames is None or (recording is None and fps is None),
-        "recording or fps is given beside frames",
-        "leave it out; `frames_from` takes the rate",
-    )
-    PolyplinkError.unless(
-        boxes is None or not sends_frames,
-        f"--boxes is given beside {without_password(source)}",
-        "leave it out; it is for the boxes of a recording",
-    )
+    if frames is not None and (recording is not None or fps is not None):
+        raise PolyplinkError(
+            "recording or fps is given beside frames", "leave it out; `frames_from` takes the rate"
+        )
+    if boxes is not None and sends_frames:
+        raise PolyplinkError(
+            f"--boxes is given beside {without_password(source)}",
+            "leave it out; it is for the boxes of a recording",
+        )
     brings_boxes = boxes is not None or (frames.brings_boxes if frames else source == STDIN)
-    PolyplinkError.unless(
-        not (brings_boxes and has_detector),
-        "both a detector and boxes are given",
-        "leave one out, or give the name of the detector that made the boxes",
-    )
+    if brings_boxes and has_detector:
+        raise PolyplinkError(
+            "both a detector and boxes are given",
+            "leave one out, or give the name of the detector that made the boxes",
+        )
     if not (sends_frames or Path(source).is_dir()):
         find_recordings(Path(source), fps)
     return brings_boxes

@@ -199,11 +199,11 @@ def check_inputs(
 
         check_device(device)
         with suppress(PackageNotFoundError):  # importing torch reports that it is missing
-            PolyplinkError.unless(
-                device in {"auto", "cpu"} or not version("torch").endswith("+cpu"),
-                f"no device {device!r} here (torch {version('torch')} is built without CUDA)",
-                "use --device cpu or auto, or install torch for CUDA",
-            )
+            if device not in {"auto", "cpu"} and version("torch").endswith("+cpu"):
+                raise PolyplinkError(
+                    f"no device {device!r} here (torch {version('torch')} is built without CUDA)",
+                    "use --device cpu or auto, or install torch for CUDA",
+                )
     from polyplink.data.tables import check_folder, read_data
 
     if truth is not None:
@@ -234,7 +234,8 @@ def output_folder(out: str | Path | None, command: str, source: str | Path) -> P
     """
     if out is not None:
         is_file = Path(out).is_file()
-        PolyplinkError.unless(not is_file, f"--out {out} is a file", "name a folder")
+        if is_file:
+            raise PolyplinkError(f"--out {out} is a file", "name a folder")
         return Path(out)
     path = Path(source).resolve()
     name = path.name if path.is_dir() else path.stem
@@ -256,6 +257,7 @@ def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
     files = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
-        PolyplinkError.unless(bool(equals), f"{option} {pair!r} names no file", "write NAME=FILE")
+        if not equals:
+            raise PolyplinkError(f"{option} {pair!r} names no file", "write NAME=FILE")
         files[name] = Path(path)
     return files

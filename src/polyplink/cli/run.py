@@ -115,11 +115,11 @@ def run(
                 import_options["video"] = Path(recording)
             _import(boxes, source, data, detector, import_options, fps, workers, progress)
         elif detector is None and function is None and is_data_folder(source):
-            PolyplinkError.unless(
-                fps is None,
-                f"{source} is a data folder, with its boxes already read",
-                "give --fps where they are read (`polyplink import` or `detect`)",
-            )
+            if fps is not None:
+                raise PolyplinkError(
+                    f"{source} is a data folder, with its boxes already read",
+                    "give --fps where they are read (`polyplink import` or `detect`)",
+                )
             data = source
         else:
             detect_folder(
@@ -194,35 +194,36 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
     typed = shlex.quote(str(source))
     # No boxes: the source is a recording.
     if boxes is None:
-        PolyplinkError.unless(
-            alone, "--recording and --first-frame are for boxes", "add --boxes FORMAT"
-        )
-        PolyplinkError.unless(
-            form is None or not source.is_file(),
-            f"{source} is not a recording",
-            f"if it holds boxes, count them with `polyplink run {typed} --boxes {form}`",
-        )
+        if not alone:
+            raise PolyplinkError(
+                "--recording and --first-frame are for boxes", "add --boxes FORMAT"
+            )
+        if form is not None and source.is_file():
+            raise PolyplinkError(
+                f"{source} is not a recording",
+                f"if it holds boxes, count them with `polyplink run {typed} --boxes {form}`",
+            )
         return
     # Boxes: the source is neither a data folder nor a video, and the format is its own.
     from polyplink.data.tables import is_data_folder
 
-    PolyplinkError.unless(
-        not is_data_folder(source),
-        f"{source} is a data folder, with its boxes already read",
-        f"`polyplink run {typed}` counts it, without --boxes",
-    )
-    PolyplinkError.unless(
-        not Path(boxes).is_file(),
-        f"--boxes takes the format of the boxes, and {boxes} is a file",
-        f"`polyplink run {boxes} --boxes FORMAT` counts it, for example coco or csv",
-    )
-    PolyplinkError.unless(
-        not is_video(source.name),
-        f"{source} is a video, and --boxes {boxes} counts a file or folder of boxes",
-        f"`polyplink run BOXES --boxes {boxes} --recording {typed}`",
-    )
-    PolyplinkError.unless(
-        form is None or form == boxes or boxes not in FORMS.values() or not source.is_file(),
-        f"{source} is not a file of boxes in the format {boxes}",
-        f"`polyplink run {typed} --boxes {form}`",
-    )
+    if is_data_folder(source):
+        raise PolyplinkError(
+            f"{source} is a data folder, with its boxes already read",
+            f"`polyplink run {typed}` counts it, without --boxes",
+        )
+    if Path(boxes).is_file():
+        raise PolyplinkError(
+            f"--boxes takes the format of the boxes, and {boxes} is a file",
+            f"`polyplink run {boxes} --boxes FORMAT` counts it, for example coco or csv",
+        )
+    if is_video(source.name):
+        raise PolyplinkError(
+            f"{source} is a video, and --boxes {boxes} counts a file or folder of boxes",
+            f"`polyplink run BOXES --boxes {boxes} --recording {typed}`",
+        )
+    if form is not None and form != boxes and boxes in FORMS.values() and source.is_file():
+        raise PolyplinkError(
+            f"{source} is not a file of boxes in the format {boxes}",
+            f"`polyplink run {typed} --boxes {form}`",
+        )

@@ -1,5 +1,6 @@
 """The verb `search`: earlier views that look like a tracklet, a picture or a box."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
@@ -84,11 +85,7 @@ def search(
         "--frame": (of_picture or not of_file) and frame is not None,
     }
     kind = "picture" if of_picture else "video" if of_file else "tracklet"
-    PolyplinkError.unless(
-        not any(unread.values()),
-        f"{' and '.join(name for name in unread if unread[name])}: {query} is a {kind}",
-        "leave it out",
-    )
+    _refuse_unread([name for name in unread if unread[name]], f"{query} is a {kind}")
     from polyplink.encoders.load import load_named
     from polyplink.report.page import write_matches
     from polyplink.report.printed_tables import matches_table, write_rows
@@ -124,11 +121,13 @@ def search(
     matches = views.search(vector, k + (query_row is not None), condition, exact=exact)
     if query_row is not None:
         matches = matches.filter(pl.col("tracklet_id") != query)[:k]
-    PolyplinkError.unless(
-        not matches.is_empty(),
-        f"no other view of {index} passes {', '.join(conditions) or 'the search'}",
-        "leave out a filter" if conditions else "add more procedures with `polyplink index add`",
-    )
+    if matches.is_empty():
+        raise PolyplinkError(
+            f"no other view of {index} passes {', '.join(conditions) or 'the search'}",
+            "leave out a filter"
+            if conditions
+            else "add more procedures with `polyplink index add`",
+        )
 
     # Their pictures and tables.
     rows = matches.rows(named=True)
@@ -137,13 +136,13 @@ def search(
     )
     title = f"Views like {Path(query).name}{place}"
     notices = _notices(encoder)
-    pictures = [picture_of(views.folder, row) for row in rows]
     lengths = pl.col("start_s", "end_s", "size_mm").cast(pl.Float64).round(3)
     match_rows = (
         matches.drop("key", "left", "top", "right", "bottom").with_columns(lengths).rows(named=True)
     )
     with record.results(out) as new:
-        write_matches(new / "search.html", title, picture, rows, pictures, notices=notices)
+        found = [picture_of(views.folder, row) for row in rows]
+        write_matches(new / "search.html", title, picture, rows, found, notices=notices)
         write_rows(new / "matches.csv", match_rows)
         write_json(new / "matches.json", match_rows)
     notes = []
@@ -157,6 +156,12 @@ def search(
     )
 
 
+def _refuse_unread(names: Sequence[str], reason: str) -> None:
+    """Refuse options that would have no effect."""
+    if names:
+        raise PolyplinkError(f"{' and '.join(names)}: {reason}", "leave it out")
+
+
 def _is_file(query: str) -> bool:
     """Whether a query is a file, and no id of a tracklet.
 
@@ -167,7 +172,8 @@ def _is_file(query: str) -> bool:
 
     is_file = Path(query).is_file()
     named_as_file = Path(query).suffix.lower() in IMAGE_ENDINGS or is_video(query)
-    PolyplinkError.unless(is_file or not named_as_file, f"no file {query}", "check the path")
+    if not is_file and named_as_file:
+        raise PolyplinkError(f"no file {query}", "check the path")
     return is_file
 
 
@@ -190,8 +196,8 @@ def _conditions(filters: ViewFilters) -> "dict[str, pl.Expr]":
 
     for name in ("since", "until"):
         day = filters.get(name)
-        valid = day is None or pl.select(is_date(pl.lit(day))).item()
-        PolyplinkError.unless(valid, f"--{name} {day} is not a date", "write YYYY-MM-DD")
+        if day is not None and not pl.select(is_date(pl.lit(day))).item():
+            raise PolyplinkError(f"--{name} {day} is not a date", "write YYYY-MM-DD")
     compare = {
         "patient": pl.col("patient").eq,
         "procedure": pl.col("procedure_id").eq,
@@ -234,13 +240,13 @@ def _pictured(
     # The picture, or the frame.
     image: Pixels | str
     if is_video(path.name):
-        PolyplinkError.unless(
-            number is not None and box is not None,
-            f"{path} is a video, but no box in a frame is set",
-            "give --frame N and --box LEFT,TOP,WIDTH,HEIGHT",
-        )
+        if number is None or box is None:
+            raise PolyplinkError(
+                f"{path} is a video, but no box in a frame is set",
+                "give --frame N and --box LEFT,TOP,WIDTH,HEIGHT",
+            )
         with open_video(path) as video:
-            frame = video.frame(number or 0)
+            frame = video.frame(number)
             image = f"it has no frame {number}" if frame is None else frame.rgb()
     else:
         image = read_image(path)
@@ -252,9 +258,9 @@ def _pictured(
         return resize(image, settings.size, settings.size)
     sides = np.array(parse_mask(box, "--box"), dtype=np.float64)
     height, width = image.shape[:2]
-    PolyplinkError.unless(
-        sides[0] + sides[2] <= width and sides[1] + sides[3] <= height and sides[2:].min() > 0,
-        f"--box {box} is not within a picture of {width} x {height} pixels",
-        "give LEFT,TOP,WIDTH,HEIGHT of the polyp in it",
-    )
+    if sides[0] + sides[2] > width or sides[1] + sides[3] > height or sides[2:].min() <= 0:
+        raise PolyplinkError(
+            f"--box {box} is not within a picture of {width} x {height} pixels",
+            "give LEFT,TOP,WIDTH,HEIGHT of the polyp in it",
+        )
     return crop_around(image, sides, settings.crop_factor, settings.size)

@@ -47,11 +47,11 @@ def split_data(
     from polyplink.data.protocols import check_splits, split_by_shares
     from polyplink.data.tables import read_data
 
-    PolyplinkError.unless(
-        lists is None or (shares is None and seed is None),
-        "--lists names the procedures of each part, and --shares and --seed choose them",
-        "give either",
-    )
+    if lists is not None and (shares is not None or seed is not None):
+        raise PolyplinkError(
+            "--lists names the procedures of each part, and --shares and --seed choose them",
+            "give either",
+        )
     path = Path(data) / "splits.json"
     dataset = read_data(path.parent)
     if lists is None:

@@ -227,17 +227,18 @@ def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: 
     parts = [part for part in (config.part, config.validation.part) if part]
     check_inputs(config.init_from, data, parts, device)
     check_inputs(polyps_from)
-    PolyplinkError.unless(
-        polyps_from is None or config.bags.kind in NEED_POLYPS,
-        f"bags.kind={config.bags.kind} does not use polyps, which --polyps-from provides",
-        "name a recipe that does, such as supervised, or leave --polyps-from out",
-    )
-    PolyplinkError.unless(
-        config.encoder.kind in ENCODERS.names(),
-        f"no package has the encoder {config.encoder.kind!r}: no command could read its weights",
-        "name its configuration in the pyproject.toml of a package and install it; the how-to on "
-        "adding an encoder says how",
-    )
+    if polyps_from is not None and config.bags.kind not in NEED_POLYPS:
+        raise PolyplinkError(
+            f"bags.kind={config.bags.kind} does not use polyps, which --polyps-from provides",
+            "name a recipe that does, such as supervised, or leave --polyps-from out",
+        )
+    if config.encoder.kind not in ENCODERS.names():
+        raise PolyplinkError(
+            f"no package has the encoder {config.encoder.kind!r}: no command could read its "
+            "weights",
+            "name its configuration in the pyproject.toml of a package and install it; the "
+            "how-to on adding an encoder says how",
+        )
 
 
 def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
@@ -253,12 +254,12 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
     start, encoder = read_record(weights_path(config.init_from)).encoder, config.encoder
     start_backbone = getattr(start, "frame_encoder", None)
     backbone = getattr(encoder, "frame_encoder", None)
-    PolyplinkError.unless(
-        None in (start_backbone, backbone) or start_backbone == backbone,
-        f"{config.init_from} holds weights of {start_backbone}, and the recipe {config.name} "
-        f"builds {backbone}",
-        f"build theirs with --set encoder.frame_encoder={start_backbone}",
-    )
+    if None not in (start_backbone, backbone) and start_backbone != backbone:
+        raise PolyplinkError(
+            f"{config.init_from} holds weights of {start_backbone}, and the recipe {config.name} "
+            f"builds {backbone}",
+            f"build theirs with --set encoder.frame_encoder={start_backbone}",
+        )
     if start_backbone is None:
         return config
     set_names = {assignment.partition("=")[0] for assignment in sets}
@@ -275,16 +276,15 @@ def _check_checkpoint(out: Path, resume: bool) -> None:
     from polyplink.learn.train_config import LAST
 
     exists = (out / LAST).is_file()
-    PolyplinkError.unless(
-        resume or not exists,
-        f"{out} holds a training run already",
-        "continue it with --resume, or name another --out",
-    )
-    PolyplinkError.unless(
-        exists or not resume,
-        f"no checkpoint {out / LAST}",
-        "start without --resume, in a new folder",
-    )
+    if not resume and exists:
+        raise PolyplinkError(
+            f"{out} holds a training run already",
+            "continue it with --resume, or name another --out",
+        )
+    if not exists and resume:
+        raise PolyplinkError(
+            f"no checkpoint {out / LAST}", "start without --resume, in a new folder"
+        )
 
 
 def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[str]:
@@ -309,13 +309,13 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
     parts = filter(None, (config.part, config.validation.part))
     names = [name for part in parts for name in data.part(part)]
     polyps = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
-    PolyplinkError.unless(
-        config.bags.kind not in NEED_POLYPS or not labelled or polyps.drop_nulls().n_unique() > 1,
-        f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
-        f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
-        "name a labelled part (--part NAME), a recipe without labels, such as ntssl, or weights of "
-        "one with --polyps-from",
-    )
+    if config.bags.kind in NEED_POLYPS and labelled and polyps.drop_nulls().n_unique() < 2:
+        raise PolyplinkError(
+            f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
+            f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
+            "name a labelled part (--part NAME), a recipe without labels, such as ntssl, or "
+            "weights of one with --polyps-from",
+        )
     if not split_procedures(data, config)[1]:
         check_selection(config, None)
     return names

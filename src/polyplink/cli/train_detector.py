@@ -188,19 +188,17 @@ def train_detector(
 
 def _check(out: Path, side: int, init: Path | None) -> Path | None:
     """Refuse what is at fault before anything is loaded; return the file to start from."""
-    PolyplinkError.unless(
-        out.suffix == ".onnx",
-        f"{out} is not named as an ONNX file",
-        "give --out NAME.onnx",
-    )
-    PolyplinkError.unless(
-        side % 32 == 0,
-        f"--side {side} is not a multiple of 32",
-        f"give --side {max(64, round(side / 32) * 32)}",
-    )
+    if out.suffix != ".onnx":
+        raise PolyplinkError(f"{out} is not named as an ONNX file", "give --out NAME.onnx")
+    if side % 32 != 0:
+        raise PolyplinkError(
+            f"--side {side} is not a multiple of 32",
+            f"give --side {max(64, round(side / 32) * 32)}",
+        )
     if init is not None and is_shipped(init, "detector"):
         init = shipped_model(init.name).path
-    PolyplinkError.unless(init is None or init.is_file(), f"no file {init}", "check the path")
+    if init is not None and not init.is_file():
+        raise PolyplinkError(f"no file {init}", "check the path")
     return init
 
 
@@ -291,11 +289,11 @@ def _split(names: Sequence[Name], share: float) -> tuple[list[Name], list[Name]]
 def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
     """Take the folder of a training, or refuse that of another."""
     path = folder / "settings.json"
-    PolyplinkError.unless(
-        not path.is_file() or settings == read_json(path),
-        f"{folder} holds a training with other data or options",
-        "give another --out, or delete that folder",
-    )
+    if path.is_file() and settings != read_json(path):
+        raise PolyplinkError(
+            f"{folder} holds a training with other data or options",
+            "give another --out, or delete that folder",
+        )
     write_json(path, settings)
 
 

@@ -83,11 +83,11 @@ def adapt_weights(
     """
     weights, data = Path(weights), Path(data)
     check_inputs(weights, data, [part], device)
-    PolyplinkError.unless(
-        not in_motion or (whiten and not tone),
-        "--in-motion goes with --whiten, and without --tone",
-        f"give --whiten --in-motion {in_motion} alone",
-    )
+    if in_motion and (not whiten or tone):
+        raise PolyplinkError(
+            "--in-motion goes with --whiten, and without --tone",
+            f"give --whiten --in-motion {in_motion} alone",
+        )
     from polyplink.data.origin import read_origin
     from polyplink.encoders.device import pick_device
     from polyplink.encoders.leakage import seen_by
@@ -113,11 +113,11 @@ def adapt_weights(
             progress=partial(progress, "crops"),
         )
         adapted = _to_crops(loaded, prepared, tone, whiten)
-    PolyplinkError.unless(
-        adapted.layers > 0 or fits,
-        f"{weights} has no BatchNorm layers of single frames to adapt",
-        "train it on these frames instead (`polyplink train --init-from`)",
-    )
+    if adapted.layers <= 0 and not fits:
+        raise PolyplinkError(
+            f"{weights} has no BatchNorm layers of single frames to adapt",
+            "train it on these frames instead (`polyplink train --init-from`)",
+        )
 
     # Its record: the procedures that it has seen, and no operating point.
     if fits:

@@ -70,19 +70,22 @@ def add_weights(
             published file, or requires running code, or if other weights have the name.
     """
     file = Path(file)
-    PolyplinkError.unless(timm is not None or not stages, "--stage is for --timm", "leave it out")
-    PolyplinkError.unless(bool(stages) or not rings, "--ring is for --stage", "leave it out")
+    if timm is None and stages:
+        raise PolyplinkError("--stage is for --timm", "leave it out")
+    if not stages and rings:
+        raise PolyplinkError("--ring is for --stage", "leave it out")
     if file.is_dir():
         changed = {"timm": timm, "size": size, "crop-factor": crop_factor, "pooling": pooling}
         for option, value in changed.items():
-            PolyplinkError.unless(
-                value is None,
-                f"--{option} is for a published file, and {file} is a folder of `weights save`, "
-                "whose encoder is complete",
-                "leave it out",
-            )
+            if value is not None:
+                raise PolyplinkError(
+                    f"--{option} is for a published file, and {file} is a folder of `weights "
+                    "save`, whose encoder is complete",
+                    "leave it out",
+                )
         return _add_saved(file, name or file.resolve().name)
-    PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path")
+    if not file.is_file():
+        raise PolyplinkError(f"no file {file}", "check the path")
     from polyplink.encoders.config import FoundationConfig
     from polyplink.encoders.published import (
         check_published,
@@ -162,11 +165,11 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
 
     source = folder / HUB_FILE
     path = stored_path(name)
-    PolyplinkError.unless(
-        source.is_file(),
-        f"{folder} has no {HUB_FILE}",
-        "give a folder that `polyplink weights save` wrote; pass an exported folder as WEIGHTS",
-    )
+    if not source.is_file():
+        raise PolyplinkError(
+            f"{folder} has no {HUB_FILE}",
+            "give a folder that `polyplink weights save` wrote; pass an exported folder as WEIGHTS",
+        )
     check_seal(source)
     check_free(path, file_key(source))
     record = read_record(source)

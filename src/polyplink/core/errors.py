@@ -106,12 +106,6 @@ class PolyplinkError(Exception):
         """In a notebook the message alone; `%debug` still enters the stack."""
         return [f"{type(self).__name__}: {self}"]
 
-    @classmethod
-    def unless(cls, holds: bool, what: str, hint: str) -> None:
-        """Raise the error unless a condition holds."""
-        if not holds:
-            raise cls(what, hint)
-
     def __reduce__(self) -> tuple[type["PolyplinkError"], tuple[str, str]]:
         """Pickle both parts of the message, for errors in worker processes."""
         return type(self), (self.what, self.hint)

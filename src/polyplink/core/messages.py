@@ -123,11 +123,10 @@ def catalogue(language: str) -> Mapping[str, str]:
     Raises:
         PolyplinkError: If the language is not supported.
     """
-    PolyplinkError.unless(
-        language in LANGUAGES,
-        f"no language {language[:20]!r}",
-        f"choose among {', '.join(LANGUAGES)}",
-    )
+    if language not in LANGUAGES:
+        raise PolyplinkError(
+            f"no language {language[:20]!r}", f"choose among {', '.join(LANGUAGES)}"
+        )
     path = files("polyplink.core").joinpath("languages", f"{language}.json")
     texts: dict[str, str] = json.loads(path.read_text("utf-8"))
     return texts

@@ -106,25 +106,22 @@ class Registry(Mapping[str, Part], Generic[Part]):
             return self[name]
         if name in self._taken:
             return self._taken[name]
-        PolyplinkError.unless(
-            ".py:" not in name,
-            f"{name}: a {self.kind} is not taken from a file here",
-            "name it in the pyproject.toml of a package; the how-to on adding parts says how",
-        )
-        PolyplinkError.unless(
-            not name.endswith(".py"),
-            f"{name} is a file",
-            f"give {name}:NAME of a {self.kind} in it",
-        )
+        if ".py:" in name:
+            raise PolyplinkError(
+                f"{name}: a {self.kind} is not taken from a file here",
+                "name it in the pyproject.toml of a package; the how-to on adding parts says how",
+            )
+        if name.endswith(".py"):
+            raise PolyplinkError(f"{name} is a file", f"give {name}:NAME of a {self.kind} in it")
         plugins = self.installed()
         parts = {**self._built_in, **plugins, **dict.fromkeys(self._taken)}
         find_named(self.kind, name, parts)
         packages = " and ".join(map(package_of, plugins[name]))
-        PolyplinkError.unless(
-            len(plugins[name]) == 1,
-            f"the packages {packages} have a {self.kind} of one name, {name!r}",
-            "uninstall all but one",
-        )
+        if len(plugins[name]) != 1:
+            raise PolyplinkError(
+                f"the packages {packages} have a {self.kind} of one name, {name!r}",
+                "uninstall all but one",
+            )
         described = f"{self.kind} {name!r} of the package {packages}"
         try:
             part = plugins[name][0].load()
@@ -142,11 +139,10 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def _checked(self, part: Any, owner: str) -> Part:
         lack = self._lack_of(part)
-        PolyplinkError.unless(
-            not lack,
-            f"{owner} {lack}",
-            f"the how-to on adding parts describes the kind {self.kind}",
-        )
+        if lack:
+            raise PolyplinkError(
+                f"{owner} {lack}", f"the how-to on adding parts describes the kind {self.kind}"
+            )
         checked: Part = part
         return checked
 
@@ -176,11 +172,10 @@ class Registry(Mapping[str, Part], Generic[Part]):
         text_of: dict[str, str] = {}
         for text in names:
             name = self._take(text)
-            PolyplinkError.unless(
-                text_of.setdefault(name, text) == text,
-                f"{text_of[name]} and {text} have one name",
-                f"rename one {self.kind}",
-            )
+            if text_of.setdefault(name, text) != text:
+                raise PolyplinkError(
+                    f"{text_of[name]} and {text} have one name", f"rename one {self.kind}"
+                )
         return tuple(text_of)
 
     def _take(self, text: str) -> str:
@@ -200,9 +195,8 @@ class Registry(Mapping[str, Part], Generic[Part]):
         if not python:
             return text, self.find(text)
         part = object_of_file(Path(f"{file}.py"), name, self.kind)
-        PolyplinkError.unless(
-            name not in self, f"{text}: a built-in {self.kind} has this name", "rename it"
-        )
+        if name in self:
+            raise PolyplinkError(f"{text}: a built-in {self.kind} has this name", "rename it")
         return name, self._checked(part, text)
 
     def code_of(self, text: str) -> tuple[Path, str]:
@@ -229,20 +223,20 @@ class Registry(Mapping[str, Part], Generic[Part]):
             PolyplinkError: If it cannot be recorded or used, or has the kind of a built-in part.
         """
         kind, described = getattr(part, "kind", None), f"the {self.kind} of {owner}"
-        PolyplinkError.unless(
-            is_dataclass(part) and not isinstance(part, type) and isinstance(kind, str),
-            f"{described}, {one_line(repr(part), 60)}, is not a dataclass with a field `kind`",
-            f"the how-to on adding parts describes the kind {self.kind}",
-        )
+        if not is_dataclass(part) or isinstance(part, type) or not isinstance(kind, str):
+            raise PolyplinkError(
+                f"{described}, {one_line(repr(part), 60)}, is not a dataclass with a field `kind`",
+                f"the how-to on adding parts describes the kind {self.kind}",
+            )
         if kind not in self:
             self._checked(part, described)
             return
         built_in: Any = self[str(kind)]
-        PolyplinkError.unless(
-            isinstance(part, built_in),
-            f"{described} has the kind {kind!r}, and a built-in {self.kind} has this name",
-            "rename its kind",
-        )
+        if not isinstance(part, built_in):
+            raise PolyplinkError(
+                f"{described} has the kind {kind!r}, and a built-in {self.kind} has this name",
+                "rename its kind",
+            )
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:
@@ -309,9 +303,8 @@ def object_of_file(path: Path, name: str, kind: str) -> Any:
         PolyplinkError: If the file or the name does not exist, or the file cannot be imported.
     """
     module = import_file(path, kind)
-    PolyplinkError.unless(
-        hasattr(module, name), f"{path} has no {kind} {name!r}", f"give {path}:NAME of one in it"
-    )
+    if not hasattr(module, name):
+        raise PolyplinkError(f"{path} has no {kind} {name!r}", f"give {path}:NAME of one in it")
     return getattr(module, name)
 
 
@@ -324,7 +317,8 @@ def import_file(path: Path, kind: str) -> ModuleType:
         PolyplinkError: If the file does not exist or cannot be imported, or another module has its
             name.
     """
-    PolyplinkError.unless(path.is_file(), f"no file {path}", f"give FILE.py:NAME of a {kind}")
+    if not path.is_file():
+        raise PolyplinkError(f"no file {path}", f"give FILE.py:NAME of a {kind}")
     folder = str(path.parent.resolve())
     if folder not in sys.path:  # worker processes inherit the path
         sys.path.insert(0, folder)
@@ -343,10 +337,9 @@ def import_file(path: Path, kind: str) -> ModuleType:
         lines = [f", line {f.lineno}" for f in frames if f.filename == str(path.resolve())]
         reason = f"{type(error).__name__}: {first_line(error)}{lines[-1] if lines else ''}"
         raise PolyplinkError(f"{path} cannot be imported ({reason})", "correct it") from error
-    PolyplinkError.unless(
-        Path(str(module.__file__)).resolve() == path.resolve(),
-        f"there is another module called {path.stem}, {module.__file__}",
-        f"rename {path}",
-    )
+    if Path(str(module.__file__)).resolve() != path.resolve():
+        raise PolyplinkError(
+            f"there is another module called {path.stem}, {module.__file__}", f"rename {path}"
+        )
     vars(module).update({USER_FILE: str(path), _DIGEST: digest})
     return module

@@ -114,11 +114,11 @@ def sole_writer(folder: Path) -> Iterator[None]:
         ) from None
     try:
         with claimed(folder / "writer") as is_claimed:
-            PolyplinkError.unless(
-                is_claimed,
-                f"another command writes into {folder} at the moment",
-                "wait until it has ended, or name another folder",
-            )
+            if not is_claimed:
+                raise PolyplinkError(
+                    f"another command writes into {folder} at the moment",
+                    "wait until it has ended, or name another folder",
+                )
             yield
     finally:
         with suppress(OSError):  # not empty

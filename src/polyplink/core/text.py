@@ -61,15 +61,17 @@ def file_name(name: str, *, exact: bool = False) -> str:
     """
     if exact:
         size = len(name.encode("utf-8", "surrogatepass"))
-        PolyplinkError.unless(
-            0 < size <= LONGEST_FILE_NAME
-            and name == visible(name)
-            and name[0] != "."
-            and not _NO_FILE.search(name),
-            f"{one_line(repr(name), 200)} cannot be the name of a file",
-            f"give it a name of 1 to {LONGEST_FILE_NAME} bytes without slashes, not beginning "
-            "with a dot",
-        )
+        if (
+            not (0 < size <= LONGEST_FILE_NAME)
+            or name != visible(name)
+            or name[0] == "."
+            or _NO_FILE.search(name)
+        ):
+            raise PolyplinkError(
+                f"{one_line(repr(name), 200)} cannot be the name of a file",
+                f"give it a name of 1 to {LONGEST_FILE_NAME} bytes without slashes, not beginning "
+                "with a dot",
+            )
         return name
     return _shortened(name, _quoted(name))
 

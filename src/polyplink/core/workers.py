@@ -65,11 +65,11 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
         PolyplinkError: If a worker was killed, for example because it ran out of memory, or if this
             process is itself a worker that imports a script which starts workers.
     """
-    PolyplinkError.unless(
-        not getattr(multiprocessing.current_process(), "_inheriting", False),
-        "every worker process imports the script, which starts workers again",
-        "put the script's statements under `if __name__ == '__main__':`, or pass workers=1",
-    )
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise PolyplinkError(
+            "every worker process imports the script, which starts workers again",
+            "put the script's statements under `if __name__ == '__main__':`, or pass workers=1",
+        )
     served = bool(preload) and SERVER in multiprocessing.get_all_start_methods()
     if served:
         start_server(preload)

@@ -110,16 +110,13 @@ def fit_point(
         PolyplinkError: If no tracklet has a known polyp.
     """
     table = labelled.tracklets
-    PolyplinkError.unless(
-        not table.is_empty(),
-        "no tracklet is long enough to calibrate on",
-        "give other procedures, or --min-length, --max-gap or --min-seconds",
-    )
-    PolyplinkError.unless(
-        bool(table["polyp_id"].count()),
-        "no tracklet has a known polyp",
-        UNLABELLED,
-    )
+    if table.is_empty():
+        raise PolyplinkError(
+            "no tracklet is long enough to calibrate on",
+            "give other procedures, or --min-length, --max-gap or --min-seconds",
+        )
+    if not table["polyp_id"].count():
+        raise PolyplinkError("no tracklet has a known polyp", UNLABELLED)
     warnings: list[str] = []
     # Links are fitted on the tracklets that are linked in other procedures: those that a model of
     # false alarms keeps which was not fitted on them.

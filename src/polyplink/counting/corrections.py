@@ -461,13 +461,11 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
         PolyplinkError: If the answer is incomplete, or has an unknown kind or row.
     """
     hint = "reload the page"
-    PolyplinkError.unless(isinstance(answer, dict), "a correction is an object", hint)
-    kind = answer.get("kind")
-    PolyplinkError.unless(
-        kind in KINDS and kind not in ("cut", *OF_A_FRAME),
-        f"no kind of correction {str(kind)[:40]!r}",
-        hint,
-    )
+    if not isinstance(answer, dict):
+        raise PolyplinkError("a correction is an object", hint)
+    kind: Any = answer.get("kind")
+    if kind not in KINDS or kind in ("cut", *OF_A_FRAME):
+        raise PolyplinkError(f"no kind of correction {str(kind)[:40]!r}", hint)
 
     def rows(*names: str) -> tuple[str, ...]:
         numbers: list[Any] = []
@@ -475,15 +473,15 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
             value = answer.get(name, [])
             numbers += value if isinstance(value, list) else [value]
         for row in numbers:
-            is_row = type(row) is int and 0 <= row < len(ids)
-            PolyplinkError.unless(is_row, f"no tracklet {str(row)[:40]} in {procedure}", hint)
+            if type(row) is not int or not 0 <= row < len(ids):
+                raise PolyplinkError(f"no tracklet {str(row)[:40]} in {procedure}", hint)
         return tuple(ids[row] for row in dict.fromkeys(numbers))
 
     of = answer.get("of")
     of = of if isinstance(of, str) else None
     tracklets, others, apart = rows("a", "row", "rows"), rows("b", "others"), rows("apart")
-    disjoint = not set(tracklets) & {*others, *apart}
-    PolyplinkError.unless(disjoint, f"the correction {kind!r} names a tracklet twice", hint)
+    if set(tracklets) & {*others, *apart}:
+        raise PolyplinkError(f"the correction {kind!r} names a tracklet twice", hint)
     try:
         return Correction(procedure, kind, tracklets, others, apart, of=of, reviewer=reviewer[:80])
     except ValueError as error:

@@ -33,13 +33,13 @@ def true_boxes_of(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFr
     data = read_data(truth)
     annotated = set(data.procedures["procedure_id"])
     missing = [name for name in procedures if name not in annotated]
-    PolyplinkError.unless(
-        not missing,
-        f"{truth} has no procedure {next(iter(missing), '')!r}; its procedures are "
-        f"{', '.join(sorted(annotated)[:3])}{', ...' if len(annotated) > 3 else ''}",
-        "give --truth the annotations of the same recordings, under the same procedure ids "
-        "(`polyplink doctor DATA` lists those of a data folder)",
-    )
+    if missing:
+        raise PolyplinkError(
+            f"{truth} has no procedure {next(iter(missing), '')!r}; its procedures are "
+            f"{', '.join(sorted(annotated)[:3])}{', ...' if len(annotated) > 3 else ''}",
+            "give --truth the annotations of the same recordings, under the same procedure ids "
+            "(`polyplink doctor DATA` lists those of a data folder)",
+        )
     return {name: data.detections.filter(procedure_id=name) for name in procedures}
 
 
@@ -78,11 +78,11 @@ def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
     """
     ids = "tracklet_id"
     name, embeddings = next(iter(encoded.embeddings.items()))
-    PolyplinkError.unless(
-        encoded.prepared.tracklets[ids].to_list() == prepared.tracklets[ids].to_list(),
-        f"{name} was trained on tracklets with other settings than the recipe's",
-        "give the settings of its training with --min-length, --max-gap and --min-iou",
-    )
+    if encoded.prepared.tracklets[ids].to_list() != prepared.tracklets[ids].to_list():
+        raise PolyplinkError(
+            f"{name} was trained on tracklets with other settings than the recipe's",
+            "give the settings of its training with --min-length, --max-gap and --min-iou",
+        )
 
     # Links without labels, and the partitions under them.
     procedures = by_procedure(encoded.prepared, embeddings)

@@ -25,12 +25,12 @@ def find_format(name: str) -> Format:
     Raises:
         PolyplinkError: If no format has the name.
     """
-    PolyplinkError.unless(
-        name not in RECORDINGS and not is_video(name),
-        f"{name!r} is not a format of boxes",
-        "boxes in a recording are detected, not imported: `polyplink run RECORDING`, or "
-        "`polyplink detect RECORDING DATA --detector FILE.onnx`",
-    )
+    if name in RECORDINGS or is_video(name):
+        raise PolyplinkError(
+            f"{name!r} is not a format of boxes",
+            "boxes in a recording are detected, not imported: `polyplink run RECORDING`, or "
+            "`polyplink detect RECORDING DATA --detector FILE.onnx`",
+        )
     part = FORMATS.find(name)
     return part if isinstance(part, Format) else Format(part)
 

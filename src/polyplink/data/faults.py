@@ -131,8 +131,8 @@ class Faults:
             PolyplinkError: If there are boxes and all are left out; names the first fault.
         """
         left_out, hint = self.first_left_out
-        usable = boxes.height > 0 or total == 0
-        PolyplinkError.unless(usable, f"no usable box among {total}: {left_out}", hint)
+        if boxes.is_empty() and total > 0:
+            raise PolyplinkError(f"no usable box among {total}: {left_out}", hint)
 
     @property
     def messages(self) -> list[Message]:

@@ -147,14 +147,13 @@ def new_data_folder(
 def _check_source(source: Path, data_format: str) -> None:
     """Check that a source is no video, which has no boxes, and that one of a plugin exists."""
     built_in = data_format in FORMATS  # whose importers name what is missing
-    PolyplinkError.unless(
-        not (built_in and source.is_file() and is_video(source.name)),
-        f"{source} is a video and holds no boxes",
-        f"count the polyps of a video with `polyplink run {source}`",
-    )
-    PolyplinkError.unless(
-        built_in or source.exists(), f"no file or folder {source}", "check the path"
-    )
+    if built_in and source.is_file() and is_video(source.name):
+        raise PolyplinkError(
+            f"{source} is a video and holds no boxes",
+            f"count the polyps of a video with `polyplink run {source}`",
+        )
+    if not built_in and not source.exists():
+        raise PolyplinkError(f"no file or folder {source}", "check the path")
 
 
 def _check_folders(source: Path, out: Path) -> None:
@@ -165,11 +164,11 @@ def _check_folders(source: Path, out: Path) -> None:
             f"{out} is inside the data set {source}, which must not be changed",
             "give another folder for the tables",
         )
-    PolyplinkError.unless(
-        not is_data_folder(source),
-        f"{source} is already a data folder, which needs no import",
-        f"continue with `polyplink doctor {source}`, then `polyplink prepare {source}`",
-    )
+    if is_data_folder(source):
+        raise PolyplinkError(
+            f"{source} is already a data folder, which needs no import",
+            f"continue with `polyplink doctor {source}`, then `polyplink prepare {source}`",
+        )
 
 
 def _check_options(

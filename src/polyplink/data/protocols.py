@@ -181,11 +181,12 @@ def split_by_shares(
     rows = procedures.select("procedure_id", "dataset", "patient").rows()
     owner = {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
     weights = Counter(owner.values())
-    PolyplinkError.unless(
-        len(weights) >= len(shares),
-        f"{many(len(shares), 'part')} for {many(len(weights), 'patient')}: a part would be empty",
-        "give fewer parts with --shares",
-    )
+    if len(weights) < len(shares):
+        raise PolyplinkError(
+            f"{many(len(shares), 'part')} for {many(len(weights), 'patient')}: a part would be "
+            "empty",
+            "give fewer parts with --shares",
+        )
     # Patients with many procedures first, so that the others even out the shares.
     order = sorted(weights, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())
     order.sort(key=lambda key: -weights[key])
@@ -221,12 +222,12 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
             'write {"train": ["001-001"], "test": ["001-002"]}',
         ) from None
     reserved = next((part for part in splits if part == "all" or part in PROTOCOLS), None)
-    PolyplinkError.unless(
-        reserved is None,
-        f"{source}: {reserved!r} names "
-        + ("all procedures" if reserved == "all" else "a published part"),
-        "give the part another name",
-    )
+    if reserved is not None:
+        raise PolyplinkError(
+            f"{source}: {reserved!r} names "
+            + ("all procedures" if reserved == "all" else "a published part"),
+            "give the part another name",
+        )
     rows = procedures.select("procedure_id", "dataset", "patient").rows()
     owner = {procedure: (dataset, patient) for procedure, dataset, patient in rows}
     part_of_procedure: dict[str, str] = {}

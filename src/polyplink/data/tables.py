@@ -329,11 +329,11 @@ class DataSet:
                 "splits.json is not a mapping of parts to lists of procedure ids", "import again"
             ) from None
         for part in splits:
-            PolyplinkError.unless(
-                part == visible(part) and 0 < len(part) <= LONGEST_NAME,
-                f"splits.json: {part!r} is not a valid name of a part",
-                f"write 1 to {LONGEST_NAME} characters without control characters",
-            )
+            if part != visible(part) or not (0 < len(part) <= LONGEST_NAME):
+                raise PolyplinkError(
+                    f"splits.json: {part!r} is not a valid name of a part",
+                    f"write 1 to {LONGEST_NAME} characters without control characters",
+                )
         # The folder of the images and the date are not content: a moved data set keeps its key.
         key, keys = _content_keys(detections, procedures.drop("source", "date"), polyps)
         return cls(detections, procedures, polyps, splits, key, adenoma, keys)
@@ -377,11 +377,8 @@ class DataSet:
         """
         ids, second_ids = self.part(first), self.part(second)
         shared = [name for name in second_ids if name in ids]
-        PolyplinkError.unless(
-            not shared,
-            f"procedure {min(shared, default='')} is in {first!r} and in {second!r}",
-            hint,
-        )
+        if shared:
+            raise PolyplinkError(f"procedure {min(shared)} is in {first!r} and in {second!r}", hint)
         return ids, second_ids
 
     def adenoma_labels(self, maps: Maps | None = None) -> pl.Series:
@@ -451,11 +448,8 @@ def read_text_table(path: Path) -> pl.DataFrame:
     table = read_raw_table(path)[0]
     names = [name.strip() for name in table.columns]
     repeated = (re.fullmatch(r"(.+)_duplicated_\d+", name) for name in names)  # as polars names it
-    PolyplinkError.unless(
-        len({*names}) == table.width and not any(match and match[1] in names for match in repeated),
-        f"{path} has two columns with the same name",
-        "keep one of them",
-    )
+    if len({*names}) != table.width or any(match and match[1] in names for match in repeated):
+        raise PolyplinkError(f"{path} has two columns with the same name", "keep one of them")
     table = table.rename(dict(zip(table.columns, names, strict=True)))
     return table.with_columns(pl.col(pl.String).str.replace(ESCAPED_FORMULA, "${1}"))
 
@@ -471,11 +465,11 @@ def read_raw_table(path: Path) -> tuple[pl.DataFrame, str]:
     try:
         with path.open(encoding="utf-8-sig") as file:
             header = file.readline()
-        PolyplinkError.unless(
-            not header.lower().startswith("sep="),
-            f"{path} begins with the line {header.strip()[:20]!r} of a spreadsheet program",
-            "remove this line",
-        )
+        if header.lower().startswith("sep="):
+            raise PolyplinkError(
+                f"{path} begins with the line {header.strip()[:20]!r} of a spreadsheet program",
+                "remove this line",
+            )
         separator = max(",;\t", key=header.count)
         # From bytes, because polars reads [, * and ? in a path as a pattern.
         return pl.read_csv(path.read_bytes(), infer_schema=False, separator=separator), separator
@@ -548,7 +542,8 @@ def check_table(file: BinaryIO, path: Path, hint: str) -> None:
         with view[: max(at, 0)] as pages, view[end:] as footer:
             checksum = zlib.crc32(footer, zlib.crc32(pages)).to_bytes(4, "little")
         intact = at < 0 or data[end - 4 : end] == checksum
-    PolyplinkError.unless(intact, f"{path} is damaged: its checksum does not hold", hint)
+    if not intact:
+        raise PolyplinkError(f"{path} is damaged: its checksum does not hold", hint)
 
 
 def change_data(folder: Path, *further: str) -> AbstractContextManager[Path]:
@@ -649,11 +644,11 @@ def check_folder(folder: Path) -> None:
     if not is_data_folder(folder):
         check_is_folder(folder, "check the path, or run `polyplink import`")
         inside = folder / "data"  # of an output folder of `run` or `live`
-        PolyplinkError.unless(
-            not is_data_folder(inside),
-            f"{folder} is not a data folder: it has no detections.parquet",
-            f"did you mean {inside}?",
-        )
+        if is_data_folder(inside):
+            raise PolyplinkError(
+                f"{folder} is not a data folder: it has no detections.parquet",
+                f"did you mean {inside}?",
+            )
         raise PolyplinkError(
             f"{folder} is not a data folder: it has no detections.parquet",
             f"make one with `polyplink import FORMAT {shlex.quote(str(folder))} DATA`, or count "
@@ -678,9 +673,8 @@ def read_data(folder: Path) -> DataSet:
     for name in TABLES:
         tables[name], marks = read_marked(folder / f"{name}.parquet", "import again")
         imports.add(marks.get(_IMPORT))
-    PolyplinkError.unless(  # tables of other programs have no key
-        len(imports - {None}) < 2, f"{folder} holds tables of several imports", "import again"
-    )
+    if len(imports - {None}) > 1:
+        raise PolyplinkError(f"{folder} holds tables of several imports", "import again")
     splits_path = folder / "splits.json"
     splits = read_json(splits_path) if splits_path.is_file() else {}
     adenoma = read_adenoma_maps(folder / _MAP) if (folder / _MAP).is_file() else ADENOMA

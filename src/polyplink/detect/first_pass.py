@@ -219,7 +219,8 @@ def read_piece(folder: Path) -> Piece:
     sound &= {(number.ndim, number.dtype.kind) for number in (lost, outside)} == {(0, "i")}
     sound &= scenes.shape[-1:] == (2,) and is_state(finder)
     sound = sound and all(are_counts(numbers) for numbers in (scenes, lost, outside))
-    PolyplinkError.unless(boxes.schema == _BOXES and sound, f"{folder} is damaged", AGAIN)
+    if boxes.schema != _BOXES or not sound:
+        raise PolyplinkError(f"{folder} is damaged", AGAIN)
     return Piece(boxes, places, scenes, finder, int(lost), int(outside))
 
 
@@ -407,9 +408,10 @@ def _pieces(
                 follower.follow(frame, picture, boxes)
         follower.write(piece)
         yield min(start + PIECE, recording.n_frames)
-    PolyplinkError.unless(
-        decoded > 0, f"{recording.path}: no frame can be decoded", "copy the recording again"
-    )
+    if decoded == 0:
+        raise PolyplinkError(
+            f"{recording.path}: no frame can be decoded", "copy the recording again"
+        )
 
 
 def look(detector: Detector, picture: Picture) -> Floats:
@@ -437,11 +439,11 @@ def checked(output: npt.ArrayLike) -> Floats:
         returned = f"the detector returned {type(output).__name__}, which is not an array"
         raise PolyplinkError(f"{returned} ({first_line(error)})", expected) from error
     boxes = boxes if boxes.size else np.empty((0, 5))
-    PolyplinkError.unless(
-        boxes.ndim == 2 and boxes.shape[1] == 5,
-        f"the detector returned an array of shape {boxes.shape} that holds no valid boxes",
-        expected,
-    )
+    if boxes.ndim != 2 or boxes.shape[1] != 5:
+        raise PolyplinkError(
+            f"the detector returned an array of shape {boxes.shape} that holds no valid boxes",
+            expected,
+        )
     sound = np.isfinite(boxes).all(1) & (boxes[:, 4] >= 0) & (boxes[:, 4] <= 1)  # k
     if not sound.all():
         *box, score = (f"{value:g}" for value in boxes[int(sound.argmin())])

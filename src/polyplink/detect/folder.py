@@ -134,17 +134,17 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
     Raises:
         PolyplinkError: If the detector does not exist, or no polyp is annotated.
     """
-    PolyplinkError.unless(
-        not folder.is_file(),
-        f"the detector {plugin}:{preset} changes annotated boxes, and {folder} is a file",
-        "give a data folder that `polyplink import` wrote, or --detector FILE.onnx",
-    )
+    if folder.is_file():
+        raise PolyplinkError(
+            f"the detector {plugin}:{preset} changes annotated boxes, and {folder} is a file",
+            "give a data folder that `polyplink import` wrote, or --detector FILE.onnx",
+        )
     annotated = read_data(folder)
-    PolyplinkError.unless(
-        bool(annotated.detections["polyp_id"].count()),
-        f"{folder} has no annotated polyps to simulate a detector on",
-        "give a data folder with polyps",
-    )
+    if not annotated.detections["polyp_id"].count():
+        raise PolyplinkError(
+            f"{folder} has no annotated polyps to simulate a detector on",
+            "give a data folder with polyps",
+        )
     with SIMULATED_DETECTORS.running(plugin):
         returned = SIMULATED_DETECTORS.find(plugin)(preset, annotated, seed, folder)
     boxes = SIMULATED_DETECTORS.check_returned(plugin, returned, pl.DataFrame)
@@ -255,11 +255,11 @@ def _open_code(text: str) -> OpenedDetector:
     The content of the file is part of its key: an edited function is another detector.
     """
     name, find = DETECTORS.typed(text)
-    PolyplinkError.unless(
-        not isinstance(find, type),
-        f"{text} is a class",
-        "name a function of an image, or an object that is called with one",
-    )
+    if isinstance(find, type):
+        raise PolyplinkError(
+            f"{text} is a class",
+            "name a function of an image, or an object that is called with one",
+        )
 
     def find_boxes(image: Pixels) -> Floats:
         with DETECTORS.running(name):

@@ -128,13 +128,13 @@ class OnnxDetector:
         check_is_detector(path)
         if is_shipped(path, "detector"):
             path = shipped_model(path.name).path
-        PolyplinkError.unless(
-            path.suffix.lower() not in PICKLED,
-            f"{path} is a PyTorch file, but detectors are read as ONNX",
-            f"export it where it was trained (`yolo export model={path.name} format=onnx`, or "
-            f"torch.onnx.export) and give --detector {path.stem}.onnx, or name a function that "
-            "calls it, --detector FILE.py:NAME",
-        )
+        if path.suffix.lower() in PICKLED:
+            raise PolyplinkError(
+                f"{path} is a PyTorch file, but detectors are read as ONNX",
+                f"export it where it was trained (`yolo export model={path.name} format=onnx`, or "
+                f"torch.onnx.export) and give --detector {path.stem}.onnx, or name a function that "
+                "calls it, --detector FILE.py:NAME",
+            )
         self._session = open_session(path, "a detector", "export the detector again", threads)
         self.path = path
         record = read_record(path)
@@ -142,11 +142,11 @@ class OnnxDetector:
         # The input: its layout in memory, its size and its type.
         entry = self._session.get_inputs()[0]
         axes = [axis if isinstance(axis, int) and axis > 0 else None for axis in entry.shape]
-        PolyplinkError.unless(
-            len(axes) in (3, 4),
-            f"{path}: the input {entry.shape} is not an image",
-            "export the detector with an input of 3 x height x width pixels",
-        )
+        if len(axes) not in (3, 4):
+            raise PolyplinkError(
+                f"{path}: the input {entry.shape} is not an image",
+                "export the detector with an input of 3 x height x width pixels",
+            )
         self._batched = len(axes) == 4
         self._last = len(axes) > 2 and axes[-1] == 3 and axes[-3] != 3  # channels last
         side = axes[-3:-1] if self._last else axes[-2:]
@@ -297,11 +297,11 @@ def check_is_detector(path: Path) -> None:
         PolyplinkError: If it is neither.
     """
     plugin, colon, _ = str(path).partition(":")
-    PolyplinkError.unless(
-        not (colon and plugin in SIMULATED_DETECTORS.names()) or path.is_file(),
-        f"the detector {path} changes annotated boxes, and none are given",
-        "give `run` a data folder that `polyplink import` wrote, or give --detector FILE.onnx",
-    )
+    if (colon and plugin in SIMULATED_DETECTORS.names()) and not path.is_file():
+        raise PolyplinkError(
+            f"the detector {path} changes annotated boxes, and none are given",
+            "give `run` a data folder that `polyplink import` wrote, or give --detector FILE.onnx",
+        )
     if not is_shipped(path, "detector") and not path.is_file():
         names = [*shipped_names("detector"), "FILE.py:NAME", *DETECTORS.names()]
         names += [f"{name}:PRESET" for name in SIMULATED_DETECTORS.names()]

@@ -131,12 +131,12 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
         PolyplinkError: If there is no recording, a video has no frame or no frame rate, or two
             recordings have the same name.
     """
-    PolyplinkError.unless(source.exists(), f"no recording {source}", "give a video or a folder")
-    PolyplinkError.unless(
-        source.suffix.lower() not in IMAGE_ENDINGS or source.is_dir(),
-        f"{source} is an image",
-        "give the folder of the recording's images, or a video",
-    )
+    if not source.exists():
+        raise PolyplinkError(f"no recording {source}", "give a video or a folder")
+    if source.suffix.lower() in IMAGE_ENDINGS and not source.is_dir():
+        raise PolyplinkError(
+            f"{source} is an image", "give the folder of the recording's images, or a video"
+        )
     if source.is_file():
         return [_video(source, fps)]
     recordings, videos = list[Recording](), videos_in(source)
@@ -164,11 +164,11 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
     first: dict[str, Path] = {}
     for recording in recordings:
         first_path = first.setdefault(recording.name, recording.path)
-        PolyplinkError.unless(
-            first_path == recording.path,
-            f"{first_path} and {recording.path} are both procedure {recording.name!r}",
-            "rename one",
-        )
+        if first_path != recording.path:
+            raise PolyplinkError(
+                f"{first_path} and {recording.path} are both procedure {recording.name!r}",
+                "rename one",
+            )
     return recordings
 
 

@@ -171,12 +171,12 @@ class WhitenedEncoder(WrappedEncoder):
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
-        PolyplinkError.unless(
-            isinstance(encoder, FrameWise) and type(encoder).aggregate is FrameWise.aggregate,
-            "whitening is for encoders that average a tracklet's frames, but this one reads clips "
-            "or has a transformer",
-            "leave encoder.whiten (--whiten) off, or give --tone",
-        )
+        if not isinstance(encoder, FrameWise) or type(encoder).aggregate is not FrameWise.aggregate:
+            raise PolyplinkError(
+                "whitening is for encoders that average a tracklet's frames, but this one reads "
+                "clips or has a transformer",
+                "leave encoder.whiten (--whiten) off, or give --tone",
+            )
         assert isinstance(encoder, FrameWise)
         self.encoder, self.width = encoder, encoder.width
         self.config = replace(encoder.config, whiten=True)
@@ -286,11 +286,11 @@ class ToneEncoder(WrappedEncoder):
 
     def __init__(self, encoder: Encoder, weight: float) -> None:
         super().__init__()
-        PolyplinkError.unless(
-            isinstance(encoder, FrameWise),
-            "tone is a property of single frames, and the encoder reads clips",
-            "leave encoder.tone (--tone) at 0",
-        )
+        if not isinstance(encoder, FrameWise):
+            raise PolyplinkError(
+                "tone is a property of single frames, and the encoder reads clips",
+                "leave encoder.tone (--tone) at 0",
+            )
         assert isinstance(encoder, FrameWise)
         self.encoder, self.weight = encoder, weight
         self.config = replace(encoder.config, tone=weight)

@@ -157,12 +157,12 @@ def build_frame_encoder(
         ) from None
     if weights is not None:
         path = added_weights(weights) or weights
-        PolyplinkError.unless(
-            path.is_file(),
-            f"no file {path} with weights of the frame encoder",
-            "give the file with --set encoder.frame_weights=FILE, or none to start from random "
-            "values",
-        )
+        if not path.is_file():
+            raise PolyplinkError(
+                f"no file {path} with weights of the frame encoder",
+                "give the file with --set encoder.frame_weights=FILE, or none to start from random "
+                "values",
+            )
         state = backbone_state(model, read_tensors(path, "import it with `polyplink weights add`"))
         check_state(path, state, model.state_dict())
         model.load_state_dict(state)
@@ -336,11 +336,11 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
     if build is not None:  # of a plugin
         with ENCODERS.running(config.kind):
             encoder: object = build()
-        PolyplinkError.unless(
-            isinstance(encoder, Encoder),
-            f"build() of encoder {config.kind!r} returns {type(encoder).__name__}",
-            "return a FrameWise or ClipWise encoder",
-        )
+        if not isinstance(encoder, Encoder):
+            raise PolyplinkError(
+                f"build() of encoder {config.kind!r} returns {type(encoder).__name__}",
+                "return a FrameWise or ClipWise encoder",
+            )
         assert isinstance(encoder, Encoder)
         return encoder
     if config.tone or config.whiten:
@@ -403,43 +403,43 @@ def check_tokens(encoder: Encoder, size: int, length: int) -> None:
     """
     name, lengths = f"encoder {encoder.config.kind!r}", [length, length]
     for attribute in ("width", "backbone", "mean", "std"):
-        PolyplinkError.unless(
-            hasattr(encoder, attribute),
-            f"{name} has no {attribute}",
-            "its __init__ sets width and backbone, and calls keep_pixel_scale",
-        )
+        if not hasattr(encoder, attribute):
+            raise PolyplinkError(
+                f"{name} has no {attribute}",
+                "its __init__ sets width and backbone, and calls keep_pixel_scale",
+            )
     n, width = sum(lengths), encoder.width
     crops = torch.zeros(n, size, size, 3, dtype=torch.uint8, device=encoder.device)
     tokens: Any
     with ENCODERS.running(encoder.config.kind), torch.inference_mode():
         if isinstance(encoder, FrameWise):
             method, features = "aggregate", encoder.eval().encode_frames(crops)
-            PolyplinkError.unless(
-                getattr(features, "shape", ())[:1] == (n,) and features.ndim == 2,
-                f"encode_frames of {name} returns {_described(features)} for {n} frames",
-                f"return a tensor of shape ({n}, number of features)",
-            )
+            if getattr(features, "shape", ())[:1] != (n,) or features.ndim != 2:
+                raise PolyplinkError(
+                    f"encode_frames of {name} returns {_described(features)} for {n} frames",
+                    f"return a tensor of shape ({n}, number of features)",
+                )
             tokens = encoder.aggregate(features, lengths)
         elif isinstance(encoder, ClipWise):
             method = "encode_clips"
             tokens = encoder.eval().encode_clips(crops.view(2, length, *crops.shape[1:]))
         else:
             method, tokens = "forward", encoder.eval()(crops, lengths)
-    PolyplinkError.unless(
-        isinstance(tokens, Tokens),
-        f"{method} of {name} returns {_described(tokens)}",
-        "return polyplink.encoders.encoder.Tokens(tracklet, frames)",
-    )
+    if not isinstance(tokens, Tokens):
+        raise PolyplinkError(
+            f"{method} of {name} returns {_described(tokens)}",
+            "return polyplink.encoders.encoder.Tokens(tracklet, frames)",
+        )
     for field, rows in (("tracklet", len(lengths)), ("frames", n)):
         tensor = getattr(tokens, field)
         if isinstance(encoder, ClipWise) and getattr(tensor, "ndim", 0) == 3:
             tensor = tensor.flatten(0, 1)  # frames may also be b t d
-        PolyplinkError.unless(
-            getattr(tensor, "shape", None) == (rows, width),
-            f"{method} of {name} returns {_described(tensor)} as {field} of "
-            f"{len(lengths)} tracklets with {n} frames",
-            f"return a tensor of shape ({rows}, {width}); {width} is the width of the encoder",
-        )
+        if getattr(tensor, "shape", None) != (rows, width):
+            raise PolyplinkError(
+                f"{method} of {name} returns {_described(tensor)} as {field} of "
+                f"{len(lengths)} tracklets with {n} frames",
+                f"return a tensor of shape ({rows}, {width}); {width} is the width of the encoder",
+            )
 
 
 def _described(value: object) -> str:

@@ -31,16 +31,10 @@ class _PixelScale(Ranged, prefix="encoder"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            self.mean is None or all(map(math.isfinite, self.mean)),
-            f"encoder.mean is {self.mean}",
-            "give numbers",
-        )
-        PolyplinkError.unless(
-            self.std is None or all(0.0 < value < math.inf for value in self.std),
-            f"encoder.std is {self.std}",
-            "give values above 0",
-        )
+        if self.mean is not None and not all(map(math.isfinite, self.mean)):
+            raise PolyplinkError(f"encoder.mean is {self.mean}", "give numbers")
+        if self.std is not None and not all(0.0 < value < math.inf for value in self.std):
+            raise PolyplinkError(f"encoder.std is {self.std}", "give values above 0")
 
 
 @dataclass(frozen=True)
@@ -89,11 +83,11 @@ class _TransformerConfig(_FramesConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            self.width % self.heads == 0,
-            f"encoder.width {self.width} is not a multiple of encoder.heads {self.heads}",
-            "set another with --set encoder.heads=N",
-        )
+        if self.width % self.heads != 0:
+            raise PolyplinkError(
+                f"encoder.width {self.width} is not a multiple of encoder.heads {self.heads}",
+                "set another with --set encoder.heads=N",
+            )
 
 
 @dataclass(frozen=True)
@@ -137,21 +131,20 @@ class SfeConfig(_FramesConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            len(set(self.stages)) == len(self.stages) and min(self.stages, default=0) >= 0,
-            f"encoder.stages is {list(self.stages)}",
-            "give numbers from 0, each once",
-        )
-        PolyplinkError.unless(
-            all(low < high for low, high in pairwise((0.0, *self.rings, math.sqrt(2)))),
-            f"encoder.rings is {list(self.rings)}",
-            "give radii above 0 and below 1.41 (the corners), in increasing order",
-        )
-        PolyplinkError.unless(
-            not self.rings or bool(self.stages),
-            "encoder.rings divides the feature maps of stages, and encoder.stages is empty",
-            "give encoder.stages too, or leave encoder.rings out",
-        )
+        if len(set(self.stages)) != len(self.stages) or min(self.stages, default=0) < 0:
+            raise PolyplinkError(
+                f"encoder.stages is {list(self.stages)}", "give numbers from 0, each once"
+            )
+        if not all(low < high for low, high in pairwise((0.0, *self.rings, math.sqrt(2)))):
+            raise PolyplinkError(
+                f"encoder.rings is {list(self.rings)}",
+                "give radii above 0 and below 1.41 (the corners), in increasing order",
+            )
+        if self.rings and not self.stages:
+            raise PolyplinkError(
+                "encoder.rings divides the feature maps of stages, and encoder.stages is empty",
+                "give encoder.stages too, or leave encoder.rings out",
+            )
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ _SMALLER = "use a smaller one, images of fewer pixels or shorter clips, or anoth
 def check_device(name: str) -> None:
     """Check the form of a device name; `pick_device` checks that the device exists."""
     matched = re.fullmatch(r"auto|cpu|cuda(:\d+)?", name)
-    PolyplinkError.unless(
-        bool(matched), f"no device {name!r} here", "use --device auto, cpu, cuda or cuda:N"
-    )
+    if not matched:
+        raise PolyplinkError(f"no device {name!r} here", "use --device auto, cpu, cuda or cuda:N")
 
 
 def pick_device(name: str) -> torch.device:
@@ -64,9 +63,8 @@ def default_precision(device: torch.device) -> Precision:
 
 def check_precision(name: str, allowed: tuple[Precision, ...] = EXPORTED) -> None:
     """Check that a precision is among the allowed ones."""
-    PolyplinkError.unless(
-        name in allowed, f"no precision {name!r} here", f"give one of: {', '.join(allowed)}"
-    )
+    if name not in allowed:
+        raise PolyplinkError(f"no precision {name!r} here", f"give one of: {', '.join(allowed)}")
 
 
 @contextmanager

@@ -100,7 +100,8 @@ def read_embeddings(path: Path, hint: str = "embed again") -> Embeddings:
     vectors: np.ndarray = np.zeros(0)
     with suppress(TypeError, ValueError, pl.exceptions.PolarsError):
         vectors = table["vector"].to_numpy().astype(np.float32)  # n d
-    PolyplinkError.unless(vectors.ndim == 2, f"{path} holds no vectors of one length", hint)
+    if vectors.ndim != 2:
+        raise PolyplinkError(f"{path} holds no vectors of one length", hint)
     ids = table["tracklet_id"].to_list()
     source = (table["weights_id"][0], table["crops_id"][0]) if ids else ("", "")
     return Embeddings(ids, vectors, *source)
@@ -248,11 +249,11 @@ class Encoded:
                     workers=workers,
                     progress=partial(progress, "crops"),
                 )
-                PolyplinkError.unless(
-                    prepared.tracklets["tracklet_id"].to_list() == ids,
-                    f"{encoder.name} has other settings of tracklets than the first encoder",
-                    "give --min-length, --max-gap and --min-iou for all, or evaluate it alone",
-                )
+                if prepared.tracklets["tracklet_id"].to_list() != ids:
+                    raise PolyplinkError(
+                        f"{encoder.name} has other settings of tracklets than the first encoder",
+                        "give --min-length, --max-gap and --min-iou for all, or evaluate it alone",
+                    )
             embedded[encoder.name] = stored_vectors(encoder, prepared, self.clip, progress)
         all_encoders = {**self.encoders, **{encoder.name: encoder for encoder in encoders}}
         return replace(self, encoders=all_encoders, embeddings=embedded)

@@ -100,11 +100,11 @@ def export_encoder(
         vectors = _session(new / TRACKLETS)({FEATURES: frame_features, LENGTHS: lengths.numpy()})
         expected = encoder.aggregate(features, [2, 3]).tracklet.numpy()
         off = np.abs(vectors - expected).max() / max(np.abs(expected).max(), 1e-9)
-        PolyplinkError.unless(
-            off < CLOSE,
-            f"the vectors of {type(encoder).__name__} and of its graphs differ (by {off:.2g})",
-            "give it a method pool_packed that computes the same as its aggregate",
-        )
+        if not off < CLOSE:  # also refuses NaN
+            raise PolyplinkError(
+                f"the vectors of {type(encoder).__name__} and of its graphs differ (by {off:.2g})",
+                "give it a method pool_packed that computes the same as its aggregate",
+            )
         if compute == "int8":
             assert calibration is not None
             _quantise(new / FRAMES, calibration)
@@ -146,11 +146,11 @@ def _quantise(path: Path, crops: np.ndarray) -> None:
     parts = np.array_split(crops, max(len(crops) // 8, 1))
     batches = ({CROPS: np.ascontiguousarray(part)} for part in parts)
     kinds = [node.op_type for node in onnx.load(str(path)).graph.node]
-    PolyplinkError.unless(
-        kinds.count("Conv") > kinds.count("MatMul") + kinds.count("Gemm"),
-        "the encoder is not a convolutional network, which export in 8 bits requires",
-        "export it without --int8",
-    )
+    if kinds.count("Conv") <= kinds.count("MatMul") + kinds.count("Gemm"):
+        raise PolyplinkError(
+            "the encoder is not a convolutional network, which export in 8 bits requires",
+            "export it without --int8",
+        )
     with tempfile.TemporaryDirectory() as folder:
         folded = Path(folder) / "folded.onnx"
         shape_inference.quant_pre_process(str(path), str(folded), skip_symbolic_shape=True)
@@ -185,11 +185,10 @@ def _bf16_session(path: Path) -> Run:
         import openvino  # noqa: PLC0415  an extra
     core = openvino.Core()
     hint = "give --precision float32, or export the weights again with it"
-    PolyplinkError.unless(
-        "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"),
-        f"this processor does not compute in bf16, which {path} requires",
-        hint,
-    )
+    if "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        raise PolyplinkError(
+            f"this processor does not compute in bf16, which {path} requires", hint
+        )
     hints = {"PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_PRECISION_HINT": "bf16"}
     try:
         model = core.compile_model(str(path), "CPU", hints)
@@ -233,7 +232,8 @@ class ExportedEncoder:
         self.record = read_record(folder / FRAMES)
         config = read_config(folder)
         for name in (FRAMES, TRACKLETS):
-            PolyplinkError.unless((folder / name).is_file(), f"{folder} has no {name}", _AGAIN)
+            if not (folder / name).is_file():
+                raise PolyplinkError(f"{folder} has no {name}", _AGAIN)
             check_seal(folder / name)
         self.weights_id = weights_id(folder / FRAMES)
         self.side, self.width = int(config["crops"]), int(config["vectors"])
@@ -265,12 +265,12 @@ class ExportedEncoder:
 
     def tracklets(self, features: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         """Packed features (n, f) of tracklets of some lengths to vectors float32 (b, d)."""
-        PolyplinkError.unless(
-            len(lengths) > 0 and min(lengths) > 0 and sum(lengths) == len(features),
-            f"the lengths of {many(len(lengths), 'tracklet')} do not add up to {len(features)} "
-            "features, or one is below 1",
-            "give the number of features of each tracklet",
-        )
+        if len(lengths) == 0 or min(lengths) <= 0 or sum(lengths) != len(features):
+            raise PolyplinkError(
+                f"the lengths of {many(len(lengths), 'tracklet')} do not add up to {len(features)} "
+                "features, or one is below 1",
+                "give the number of features of each tracklet",
+            )
         # One at a time: attention in the graph covers all tokens of its input.
         parts = np.split(features, np.cumsum(lengths)[:-1])
         pieces = (

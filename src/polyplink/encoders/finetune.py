@@ -60,9 +60,10 @@ def blocks_of(backbone: torch.nn.Module) -> list[torch.nn.Module]:
     for stage in stages:
         inner = getattr(stage, "blocks", stage)
         blocks += list(inner) if isinstance(inner, lists) else [inner]
-    PolyplinkError.unless(
-        bool(blocks), "the backbone has no blocks by a known name", "give --set finetune.how=whole"
-    )
+    if not blocks:
+        raise PolyplinkError(
+            "the backbone has no blocks by a known name", "give --set finetune.how=whole"
+        )
     return blocks
 
 
@@ -82,11 +83,11 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
     # The last blocks.
     if tune.how == "last":
         blocks = blocks_of(encoder.backbone)
-        PolyplinkError.unless(
-            tune.blocks <= len(blocks),
-            f"finetune.blocks is {tune.blocks}, but the backbone has {len(blocks)}",
-            f"give --set finetune.blocks={len(blocks)} or fewer",
-        )
+        if tune.blocks > len(blocks):
+            raise PolyplinkError(
+                f"finetune.blocks is {tune.blocks}, but the backbone has {len(blocks)}",
+                f"give --set finetune.blocks={len(blocks)} or fewer",
+            )
         for block in blocks[-tune.blocks :]:
             block.requires_grad_(True)
     if tune.how == "lora":
@@ -101,11 +102,11 @@ def _add_adapters(encoder: Encoder, tune: FineTune) -> None:
         in_attention = any(part in name for part in _ATTENTION)
         if in_attention and isinstance(module, torch.nn.Linear):
             targets.append(name)
-    PolyplinkError.unless(
-        bool(targets),
-        "the backbone has no attention to adapt",
-        "give --set finetune.how=whole, last or frozen",
-    )
+    if not targets:
+        raise PolyplinkError(
+            "the backbone has no attention to adapt",
+            "give --set finetune.how=whole, last or frozen",
+        )
     with extras_installed("finetune.how=lora"):
         peft: Any = importlib.import_module("peft")
     config = peft.LoraConfig(

@@ -33,12 +33,12 @@ class Foundation(Encoder):
         """Check that crops (..., h, w, 3) have the configured size."""
         height, width = frames.shape[-3:-1]
         size = self.config.size
-        PolyplinkError.unless(
-            height == width == size,
-            f"{self.spec.name} is set to images of {size} pixels, "
-            f"and these crops have {width} x {height}",
-            f"prepare them with --set prepare.size={size}",
-        )
+        if not (height == width == size):
+            raise PolyplinkError(
+                f"{self.spec.name} is set to images of {size} pixels, "
+                f"and these crops have {width} x {height}",
+                f"prepare them with --set prepare.size={size}",
+            )
 
 
 def pool(tokens: torch.Tensor, pooling: Pooling, prefix: int = 1) -> torch.Tensor:
@@ -129,11 +129,12 @@ class ClipFoundation(Foundation, ClipWise):
         b, t = clips.shape[:2]
         self.check_pixels(clips)
         min_frames = self.spec.least_frames
-        PolyplinkError.unless(
-            t >= min_frames,
-            f"{self.spec.name} takes clips of {min_frames} frames or more, but a tracklet has {t}",
-            "give a smaller --stride or a greater --min-length",
-        )
+        if t < min_frames:
+            raise PolyplinkError(
+                f"{self.spec.name} takes clips of {min_frames} frames or more, but a tracklet has "
+                f"{t}",
+                "give a smaller --stride or a greater --min-length",
+            )
         clip = self.config.clip or 0
         size = min(clip or t, t)
         vectors: list[torch.Tensor] = []

@@ -85,11 +85,11 @@ def load_named(
     """
     path = weights_path(weights)
     if path.suffix == ".onnx":  # an exported encoder
-        PolyplinkError.unless(
-            device in ("auto", "cpu"),
-            f"{weights} is an exported encoder, which computes on the CPU",
-            "give the weights it was exported from, or --device cpu",
-        )
+        if device not in ("auto", "cpu"):
+            raise PolyplinkError(
+                f"{weights} is an exported encoder, which computes on the CPU",
+                "give the weights it was exported from, or --device cpu",
+            )
         torch_device = torch.device("cpu")
         exported = ExportedEncoder(path, precision)
         used = exported.precision
@@ -103,11 +103,10 @@ def load_named(
         on_cpu = torch_device.type == "cpu"
         if used == "tf32" and on_cpu:  # which computes float32 then
             used = "float32"
-        PolyplinkError.unless(
-            used != "int8",
-            f"{weights} has no 8-bit weights",
-            "write them with `polyplink export --int8 DATA`",
-        )
+        if used == "int8":
+            raise PolyplinkError(
+                f"{weights} has no 8-bit weights", "write them with `polyplink export --int8 DATA`"
+            )
         graphs = _graphs(weights) if on_cpu and used == "float32" else None
         if graphs is not None:
             exported = ExportedEncoder(graphs)
@@ -144,9 +143,8 @@ def load_several(
     Raises:
         PolyplinkError: If a file is given twice, and see `load_named`.
     """
-    PolyplinkError.unless(
-        len(set(weights)) == len(weights), "weights are given twice", "give others to compare"
-    )
+    if len(set(weights)) != len(weights):
+        raise PolyplinkError("weights are given twice", "give others to compare")
     origin = read_origin(data)
     loaded = [load_named(path, device, tracklets=tracklets, origin=origin) for path in weights]
     count = Counter(encoder.name for encoder in loaded)
@@ -182,12 +180,12 @@ def load_encoder(weights: Path, device: torch.device) -> LoadedEncoder:
         largest = max([len(state), *sides])
         for name in ("width", "layers", "heads", "feedforward", "frame_hidden"):
             value = getattr(record.encoder, name, 1)
-            PolyplinkError.unless(
-                value <= largest,
-                f"the record of {path} is broken: encoder.{name} is {value}, but no tensor is so "
-                "large",
-                "train or copy again",
-            )
+            if value > largest:
+                raise PolyplinkError(
+                    f"the record of {path} is broken: encoder.{name} is {value}, but no tensor is "
+                    "so large",
+                    "train or copy again",
+                )
         encoder = build_encoder(record.encoder)
         expected = encoder.state_dict()
         for name in expected:
@@ -234,11 +232,11 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
         state = {name: value for name, value in state.items() if name.startswith("backbone.")}
         expected = {name: value for name, value in expected.items() if name.startswith("backbone.")}
     elif isinstance(source, SfeConfig) and isinstance(config, MveConfig):
-        PolyplinkError.unless(
-            source.vector == "projected",
-            f"{path} holds a single-frame encoder without its head",
-            "train it with --set encoder.vector=projected, which keeps the head",
-        )
+        if source.vector != "projected":
+            raise PolyplinkError(
+                f"{path} holds a single-frame encoder without its head",
+                "train it with --set encoder.vector=projected, which keeps the head",
+            )
         state = {re.sub("^head", "frame_head", name): value for name, value in state.items()}
         expected = {k: v for k, v in expected.items() if k.startswith(("backbone.", "frame_head."))}
     check_state(path, state, expected)

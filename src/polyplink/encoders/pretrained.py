@@ -58,11 +58,11 @@ def save_pretrained(
     path = weights_path(weights)
     check_seal(path)
     record = read_record(path)
-    PolyplinkError.unless(
-        path.suffix != ".onnx",
-        f"{weights} is an exported encoder, which can be shared unchanged",
-        "copy its folder, or give the weights it was exported from",
-    )
+    if path.suffix == ".onnx":
+        raise PolyplinkError(
+            f"{weights} is an exported encoder, which can be shared unchanged",
+            "copy its folder, or give the weights it was exported from",
+        )
     with whole_folder(folder) as new:
         shutil.copyfile(path, new / HUB_FILE)
         measured = [] if figures is None else _measured(figures, weights_id(path))
@@ -95,26 +95,26 @@ def from_pretrained(folder: Path, device: str = "cpu") -> "LoadedEncoder":
 def _measured(figures: Path, key: str) -> list[dict[str, str]]:
     """Rows of figures.csv with a value, of the weights with an id."""
     path = figures / "figures.csv" if figures.is_dir() else figures
-    PolyplinkError.unless(
-        path.is_file(), f"no figures at {path}", "give a folder that `polyplink evaluate` wrote"
-    )
+    if not path.is_file():
+        raise PolyplinkError(
+            f"no figures at {path}", "give a folder that `polyplink evaluate` wrote"
+        )
     rows: list[dict[str, str]] = []
     with path.open(newline="", encoding="utf-8") as file, suppress(UnicodeDecodeError, csv.Error):
         rows = list(csv.DictReader(file))  # another file: no rows
     names = {"method", "group", "metric", "value", "low", "high", "units", "unit"}
-    PolyplinkError.unless(
-        bool(rows) and names <= rows[0].keys(),
-        f"{path} has no figures",
-        "give a folder that `polyplink evaluate` wrote",
-    )
+    if not rows or not names <= rows[0].keys():
+        raise PolyplinkError(
+            f"{path} has no figures", "give a folder that `polyplink evaluate` wrote"
+        )
     # run.json has the id of each method's weights; "weights" is the id of the first method's.
     run = read_run(path.parent)
     ids = run.get("inputs", {}) if run else {"weights": key}
     holders = [name for name, weights_id in ids.items() if str(weights_id).partition("-")[0] == key]
-    PolyplinkError.unless(
-        bool(holders),
-        f"the figures of {path} are of other weights ({ids.get('weights')}) than these ({key})",
-        "evaluate these with `polyplink evaluate`, or leave the figures out",
-    )
+    if not holders:
+        raise PolyplinkError(
+            f"the figures of {path} are of other weights ({ids.get('weights')}) than these ({key})",
+            "evaluate these with `polyplink evaluate`, or leave the figures out",
+        )
     method = rows[0]["method"] if "weights" in holders else holders[0]
     return [row for row in rows if row["method"] == method and row["value"]]

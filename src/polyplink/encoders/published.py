@@ -135,12 +135,12 @@ def check_published(path: Path, digest: str, sha256: str) -> None:
     """
     name_digest = _HUB_NAME.search(path.name)
     for prefix in (sha256, name_digest.group(1) if name_digest else ""):
-        PolyplinkError.unless(
-            digest.startswith(prefix),
-            f"{path} is not the published file: its SHA-256 begins with {digest[:8]}, not "
-            f"{prefix[:8]}",
-            "download it again, or give --unverified if you know why",
-        )
+        if not digest.startswith(prefix):
+            raise PolyplinkError(
+                f"{path} is not the published file: its SHA-256 begins with {digest[:8]}, not "
+                f"{prefix[:8]}",
+                "download it again, or give --unverified if you know why",
+            )
 
 
 class FittedWeights(NamedTuple):
@@ -234,9 +234,8 @@ def fit_timm(
         160
     """
     config = config or FoundationConfig()
-    PolyplinkError.unless(
-        config.pooling is None, "a backbone of timm has one pooling", "leave --pooling out"
-    )
+    if config.pooling is not None:
+        raise PolyplinkError("a backbone of timm has one pooling", "leave --pooling out")
     encoder = SfeConfig(FAMILY + name, stages=stages, rings=rings)
     model, _ = build_frame_encoder(FAMILY + name, stages=stages, rings=rings)
     pretrained = getattr(model, "pretrained_cfg", {})

@@ -153,27 +153,27 @@ class Spec(Published):
         clip = clip if config.clip is None else config.clip
         pooling = config.pooling or pooling
         nearest = max(round(size / self.patch), 1) * self.patch
-        PolyplinkError.unless(
-            size == self.size or not self.only_size,
-            f"{self.name} only takes images of {self.size} pixels, not {size}",
-            _size_hint(self.size),
-        )
-        PolyplinkError.unless(
-            size % self.patch == 0,
-            f"{self.name} cuts images into patches of {self.patch} pixels, and {size} is not a "
-            "multiple of that",
-            _size_hint(nearest),
-        )
-        PolyplinkError.unless(
-            clip == 0 or clip >= self.least_frames,
-            f"{self.name} takes clips of {self.least_frames} frames or more, not {clip}",
-            f"give --set encoder.clip={self.clip}",
-        )
-        PolyplinkError.unless(
-            pooling in self.pooling,
-            f"{self.name} has no pooling {pooling!r}",
-            f"give --set encoder.pooling=NAME, one of: {', '.join(self.pooling)}",
-        )
+        if size != self.size and self.only_size:
+            raise PolyplinkError(
+                f"{self.name} only takes images of {self.size} pixels, not {size}",
+                _size_hint(self.size),
+            )
+        if size % self.patch != 0:
+            raise PolyplinkError(
+                f"{self.name} cuts images into patches of {self.patch} pixels, and {size} is not a "
+                "multiple of that",
+                _size_hint(nearest),
+            )
+        if clip != 0 and clip < self.least_frames:
+            raise PolyplinkError(
+                f"{self.name} takes clips of {self.least_frames} frames or more, not {clip}",
+                f"give --set encoder.clip={self.clip}",
+            )
+        if pooling not in self.pooling:
+            raise PolyplinkError(
+                f"{self.name} has no pooling {pooling!r}",
+                f"give --set encoder.pooling=NAME, one of: {', '.join(self.pooling)}",
+            )
         return replace(
             config,
             pooling=pooling,

@@ -76,16 +76,12 @@ def stored_path(name: str) -> Path:
         PolyplinkError: If the name is a path or starts with a dot.
     """
     plain = name.removesuffix(SUFFIX)
-    PolyplinkError.unless(
-        bool(plain) and plain == Path(plain).name and not plain.startswith("."),
-        f"{name!r} is not a valid name for weights",
-        "use letters, digits, dots and dashes",
-    )
-    PolyplinkError.unless(
-        plain not in shipped_names("encoder"),
-        f"{plain} is the name of a shipped encoder",
-        "use another name",
-    )
+    if not plain or plain != Path(plain).name or plain.startswith("."):
+        raise PolyplinkError(
+            f"{name!r} is not a valid name for weights", "use letters, digits, dots and dashes"
+        )
+    if plain in shipped_names("encoder"):
+        raise PolyplinkError(f"{plain} is the name of a shipped encoder", "use another name")
     return store_folder() / f"{plain}{SUFFIX}"
 
 
@@ -103,11 +99,11 @@ def check_free(path: Path, digest: str | None = None) -> None:
     except PolyplinkError:
         return
     added = None if "adapted_from" in origin else origin.get("sha256")
-    PolyplinkError.unless(
-        digest is not None and digest in (added, file_key(path)),
-        f"other weights are called {path.stem} ({path})",
-        "give another name with --as, or remove that file first",
-    )
+    if digest is None or digest not in (added, file_key(path)):
+        raise PolyplinkError(
+            f"other weights are called {path.stem} ({path})",
+            "give another name with --as, or remove that file first",
+        )
 
 
 def stored() -> list[Path]:
@@ -149,23 +145,22 @@ def weights_path(weights: Path) -> Path:
         return path
     if (added := added_weights(weights)) is not None:
         return added
-    PolyplinkError.unless(
-        path.suffix != ".onnx",
-        f"no exported encoder {path}",
-        "export weights with `polyplink export WEIGHTS OUT`",
-    )
+    if path.suffix == ".onnx":
+        raise PolyplinkError(
+            f"no exported encoder {path}", "export weights with `polyplink export WEIGHTS OUT`"
+        )
     from polyplink.data.tables import is_data_folder  # noqa: PLC0415 - only needed for errors
 
-    PolyplinkError.unless(
-        not is_data_folder(weights),
-        f"{weights} is a data folder and holds no weights",
-        f"give the weights before it, for example `encoder-v1 {weights}`",
-    )
-    PolyplinkError.unless(
-        not is_shipped(weights, "detector"),
-        f"{weights} is a detector and holds no encoder",
-        f"give {ENCODER}, or a name that `polyplink weights list` shows",
-    )
+    if is_data_folder(weights):
+        raise PolyplinkError(
+            f"{weights} is a data folder and holds no weights",
+            f"give the weights before it, for example `encoder-v1 {weights}`",
+        )
+    if is_shipped(weights, "detector"):
+        raise PolyplinkError(
+            f"{weights} is a detector and holds no encoder",
+            f"give {ENCODER}, or a name that `polyplink weights list` shows",
+        )
     from polyplink.encoders.catalogue import FOUNDATION  # noqa: PLC0415 - only needed for errors
 
     if weights.name == str(weights) and (spec := FOUNDATION.get(weights.name)) is not None:
@@ -200,11 +195,8 @@ def check_seal(path: Path, digest: str | None = None) -> None:
     elif path.name != WEIGHTS_FILE and path.with_name(CONFIG).is_file():
         expected = str(read_config(path.parent)["files"].get(path.name, ""))
         hint = "copy its folder again, or from another mirror"
-    PolyplinkError.unless(
-        not expected or (digest or file_key(path)) == expected,
-        f"{path} is not the file that was added: its SHA-256 differs",
-        hint,
-    )
+    if expected and (digest or file_key(path)) != expected:
+        raise PolyplinkError(f"{path} is not the file that was added: its SHA-256 differs", hint)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -214,17 +206,21 @@ def read_config(folder: Path) -> dict[str, Any]:
         PolyplinkError: If the file is missing, or was not written by polyplink.
     """
     path = folder / CONFIG
-    PolyplinkError.unless(
-        path.is_file(),
-        f"no {CONFIG} in {folder}, which the folder of an exported encoder needs",
-        "export the weights again with `polyplink export`",
-    )
+    if not path.is_file():
+        raise PolyplinkError(
+            f"no {CONFIG} in {folder}, which the folder of an exported encoder needs",
+            "export the weights again with `polyplink export`",
+        )
     config = read_json(path)
-    PolyplinkError.unless(
-        isinstance(config, dict) and isinstance(config.get("files"), dict) and "record" in config,
-        f"{path} was not written by polyplink",
-        "give a folder that `polyplink export` or `polyplink weights save` wrote",
-    )
+    if (
+        not isinstance(config, dict)
+        or not isinstance(config.get("files"), dict)
+        or "record" not in config
+    ):
+        raise PolyplinkError(
+            f"{path} was not written by polyplink",
+            "give a folder that `polyplink export` or `polyplink weights save` wrote",
+        )
     return dict(config)
 
 
@@ -236,11 +232,11 @@ def read_tensors(path: Path, hint: str = "train or copy again") -> dict[str, tor
     """
     from safetensors.torch import load_file  # noqa: PLC0415 - it imports torch
 
-    PolyplinkError.unless(
-        path.suffix != ".onnx",
-        f"{path} is an exported encoder, which cannot be trained, changed or exported",
-        "give the weights it was exported from",
-    )
+    if path.suffix == ".onnx":
+        raise PolyplinkError(
+            f"{path} is an exported encoder, which cannot be trained, changed or exported",
+            "give the weights it was exported from",
+        )
     try:
         return load_file(path)
     except SafetensorError as error:

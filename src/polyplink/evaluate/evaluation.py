@@ -205,15 +205,14 @@ def evaluate_embeddings(
     settings = settings or EvaluationSettings()
     _check_tasks(samples, settings, boxes, adenoma)
     unit = _unit_vectors(vectors, samples)
-    PolyplinkError.unless(
-        bool(unit), "no encoder to evaluate", "give the embeddings of at least one"
-    )
+    if not unit:
+        raise PolyplinkError("no encoder to evaluate", "give the embeddings of at least one")
     base = next(iter(unit)) if reference is None else reference
-    PolyplinkError.unless(
-        base in unit,
-        f"reference encoder {base!r} is not among those given",
-        f"choose one of: {', '.join(unit)}",
-    )
+    if base not in unit:
+        raise PolyplinkError(
+            f"reference encoder {base!r} is not among those given",
+            f"choose one of: {', '.join(unit)}",
+        )
 
     # Each encoder alone.
     truths = _truths(samples, settings, boxes)
@@ -333,34 +332,33 @@ def _check_tasks(
     """Check settings and inputs before anything is computed."""
     for task in settings.tasks:
         find_named("task", task, dict.fromkeys(TASKS))
-    PolyplinkError.unless(
-        "tracking" not in settings.tasks or boxes is not None,
-        "tracking needs boxes, and none were given",
-        "give boxes=..., or leave tracking out",
-    )
+    if "tracking" in settings.tasks and boxes is None:
+        raise PolyplinkError(
+            "tracking needs boxes, and none were given", "give boxes=..., or leave tracking out"
+        )
     n = len(samples.tracklet_ids)
     lengths = (boxes.polyp.size if boxes else n, len(adenoma or [None] * n))
-    PolyplinkError.unless(
-        lengths == (n, n),
-        f"boxes of {lengths[0]} and histology of {lengths[1]} tracklets for {n} samples",
-        "give them for all samples, in their order",
-    )
+    if lengths != (n, n):
+        raise PolyplinkError(
+            f"boxes of {lengths[0]} and histology of {lengths[1]} tracklets for {n} samples",
+            "give them for all samples, in their order",
+        )
     unknown = sorted(set(settings.chosen_on) - set(samples.procedures))
-    PolyplinkError.unless(
-        not unknown,
-        f"procedure {min(unknown, default='')} to choose settings on is not among the samples",
-        "name procedures that have tracklets",
-    )
-    PolyplinkError.unless(
-        settings.time == "normalised" or set(samples.procedures) <= set(samples.spans),
-        "times in frames need the length of every procedure's annotated span",
-        "give Samples.of(..., spans=...), or use normalised times",
-    )
-    PolyplinkError.unless(
-        not settings.chosen_on or set(settings.chosen_on) != set(samples.procedures),
-        "settings are chosen on all procedures, so none is left to evaluate",
-        "name other procedures to choose on",
-    )
+    if unknown:
+        raise PolyplinkError(
+            f"procedure {min(unknown)} to choose settings on is not among the samples",
+            "name procedures that have tracklets",
+        )
+    if settings.time != "normalised" and not set(samples.procedures) <= set(samples.spans):
+        raise PolyplinkError(
+            "times in frames need the length of every procedure's annotated span",
+            "give Samples.of(..., spans=...), or use normalised times",
+        )
+    if settings.chosen_on and set(settings.chosen_on) == set(samples.procedures):
+        raise PolyplinkError(
+            "settings are chosen on all procedures, so none is left to evaluate",
+            "name other procedures to choose on",
+        )
 
 
 Tables = dict[str, list[pl.DataFrame]]  # the parts of each table, by name
@@ -468,11 +466,10 @@ def _search(
     linked, no_links = _links(vectors, samples, rows, settings) if grid.prices else ({}, "")
     grid = grid if linked else replace(grid, prices=())
     kinds = grid.by_clusterer()
-    PolyplinkError.unless(
-        bool(kinds) or not no_links,
-        f"there are no learned links: {no_links}",
-        "name another --clusterer too",
-    )
+    if not kinds and no_links:
+        raise PolyplinkError(
+            f"there are no learned links: {no_links}", "name another --clusterer too"
+        )
     for procedure, tracklets in rows.items():
         searched[procedure] = search(
             visual(vectors[tracklets], settings.form),

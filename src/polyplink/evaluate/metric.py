@@ -90,11 +90,11 @@ def take_metrics(names: Sequence[str]) -> tuple[str, ...]:
     """
     metric_names = METRICS.take(names)
     for name in metric_names:
-        PolyplinkError.unless(
-            name in METRICS or METRICS.find(name).task != "reid",
-            f"metric {name!r}: only built-in metrics can be of re-identification",
-            "give it the task retrieval, counting or tracking",
-        )
+        if name not in METRICS and METRICS.find(name).task == "reid":
+            raise PolyplinkError(
+                f"metric {name!r}: only built-in metrics can be of re-identification",
+                "give it the task retrieval, counting or tracking",
+            )
     return metric_names
 
 

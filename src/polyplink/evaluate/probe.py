@@ -108,7 +108,8 @@ def _labelled_polyps(data: DataSet, labels: pl.Series, empty: str, hint: str) ->
     table = data.polyps.select(
         "procedure_id", "polyp_id", labels.cast(pl.Boolean).alias("label")
     ).drop_nulls("label")
-    PolyplinkError.unless(not table.is_empty(), f"table polyps: {empty}", hint)
+    if table.is_empty():
+        raise PolyplinkError(f"table polyps: {empty}", hint)
     return table
 
 
@@ -177,11 +178,11 @@ def fit_probe(
 
 def _check_both_classes(side: str, labels: Flags) -> None:
     """Check that the labels of a side, "train" or "test", are of both classes."""
-    PolyplinkError.unless(
-        bool(labels.any()) and not labels.all(),
-        f"all polyps to {side} the probe on are of one class",
-        "give a --part with polyps of both classes, or another --split-seed",
-    )
+    if not labels.any() or labels.all():
+        raise PolyplinkError(
+            f"all polyps to {side} the probe on are of one class",
+            "give a --part with polyps of both classes, or another --split-seed",
+        )
 
 
 def probe_scores(probe: "nn.Sequential", features: Features) -> Reals:

@@ -143,19 +143,19 @@ def divide(
     else:
         origin = f"part {part!r}"
         sides = _split_part(data, labels, part, split_seed)
-        PolyplinkError.unless(
-            any(not side.is_empty() for side in sides),
-            f"table polyps: column {task.column} is empty in the part {part!r}, but the "
-            f"{task.name} task needs it",
-            "give another --part, or leave the task out",
-        )
+        if not any(not side.is_empty() for side in sides):
+            raise PolyplinkError(
+                f"table polyps: column {task.column} is empty in the part {part!r}, but the "
+                f"{task.name} task needs it",
+                "give another --part, or leave the task out",
+            )
     for name, side in zip(SIDES, sides, strict=True):
-        PolyplinkError.unless(
-            side["label"].n_unique() == 2,
-            f"{task.name}: the {len(side)} labelled polyps of {origin} to {name} the probe on are "
-            "not of both classes",
-            f"give more polyps of known {task.column}, or leave {task.name} out",
-        )
+        if side["label"].n_unique() != 2:
+            raise PolyplinkError(
+                f"{task.name}: the {len(side)} labelled polyps of {origin} to {name} the probe on "
+                "are not of both classes",
+                f"give more polyps of known {task.column}, or leave {task.name} out",
+            )
     return sides
 
 
@@ -172,11 +172,11 @@ def _split_part(
         )
         train, test = split_by_patient(rows, part_labels, share=SHARE, seed=seed)
     shared = patients(data, train) & patients(data, test)
-    PolyplinkError.unless(
-        not shared,
-        f"patient {min(shared, default='')} would be on both sides of the probe",
-        "name another --part, or give a file that divides the polyps with --split",
-    )
+    if shared:
+        raise PolyplinkError(
+            f"patient {min(shared)} would be on both sides of the probe",
+            "name another --part, or give a file that divides the polyps with --split",
+        )
     return (
         labels.filter(pl.col("procedure_id").is_in(train)),
         labels.filter(pl.col("procedure_id").is_in(test)),
@@ -187,9 +187,8 @@ def read_split(
     path: Path, data: DataSet, labels: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The labelled polyps of both sides of a file, see `divide`."""
-    PolyplinkError.unless(
-        path.is_file(), f"no file {path} that divides polyps", "give a JSON file with --split"
-    )
+    if not path.is_file():
+        raise PolyplinkError(f"no file {path} that divides polyps", "give a JSON file with --split")
     content = read_json(path)
     try:
         sides = SPLITS.validate_python({side: content[side] for side in SIDES})
@@ -199,18 +198,17 @@ def read_split(
         ) from None
     polyp_ids = [*sides["train"], *sides["test"]]
     unknown = sorted(set(polyp_ids) - set(data.polyps["polyp_id"]))
-    PolyplinkError.unless(
-        not unknown,
-        f"{path} names polyps that are not in the data set: {', '.join(unknown[:3])}"
-        f"{', ...' * (len(unknown) > 3)}",
-        "correct the names, or import and merge the data sets that contain them",
-    )
+    if unknown:
+        raise PolyplinkError(
+            f"{path} names polyps that are not in the data set: {', '.join(unknown[:3])}"
+            f"{', ...' * (len(unknown) > 3)}",
+            "correct the names, or import and merge the data sets that contain them",
+        )
     repeated = sorted(name for name, times in Counter(polyp_ids).items() if times > 1)
-    PolyplinkError.unless(
-        not repeated,
-        f"{path} names polyp {min(repeated, default='')} twice",
-        "list it once, on one side",
-    )
+    if repeated:
+        raise PolyplinkError(
+            f"{path} names polyp {min(repeated)} twice", "list it once, on one side"
+        )
     train = labels.filter(pl.col("polyp_id").is_in(sides["train"]))
     test = labels.filter(pl.col("polyp_id").is_in(sides["test"]))
     return train, test
@@ -257,7 +255,8 @@ def probe_encoders(
     Raises:
         PolyplinkError: If labels are missing, or a side has no fragment or only one class.
     """
-    PolyplinkError.unless(seeds >= 1, f"{seeds} seeds", "give --seeds 1 or more")
+    if seeds < 1:
+        raise PolyplinkError(f"{seeds} seeds", "give --seeds 1 or more")
     data = read_data(folder)
     train, test = divide(task, data, part, split_seed, split)
     used = {*train["procedure_id"], *test["procedure_id"]}

@@ -60,11 +60,11 @@ def evaluation_settings(
     )
     for name in settings.metrics:
         task = METRICS.find(name).task
-        PolyplinkError.unless(
-            task in settings.tasks,
-            f"metric {name!r} is of the task {task}, which is not evaluated",
-            f"add --task {task}, or leave the metric out",
-        )
+        if task not in settings.tasks:
+            raise PolyplinkError(
+                f"metric {name!r} is of the task {task}, which is not evaluated",
+                f"add --task {task}, or leave the metric out",
+            )
     return settings, [task for task in PROBES if task in task_names]
 
 

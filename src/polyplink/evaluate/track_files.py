@@ -100,11 +100,11 @@ def _read_tracks(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[
     for name in data.procedures["procedure_id"]:
         rows = data.detections.filter(pl.col("procedure_id") == name)
         nameless = rows["polyp_id"].null_count()
-        PolyplinkError.unless(
-            nameless == 0,
-            f"{folder}: {many(nameless, 'box')} of {name} without a track",
-            "give every box the id of its track",
-        )
+        if nameless != 0:
+            raise PolyplinkError(
+                f"{folder}: {many(nameless, 'box')} of {name} without a track",
+                "give every box the id of its track",
+            )
         box = rows.select(BOX).to_numpy()
         tracks[name] = BoxTracks.of(rows["frame"].to_numpy(), rows["polyp_id"].to_numpy(), box)
     return tracks

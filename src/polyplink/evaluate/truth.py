@@ -58,9 +58,8 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
         PolyplinkError: If the part has no procedure, no tracklet or no known polyp.
     """
     table = prepared.tracklets if clip is None else fragment_table(prepared, clip)
-    PolyplinkError.unless(
-        bool(prepared.procedures), "the part has no procedure to evaluate", "give another --part"
-    )
+    if not prepared.procedures:
+        raise PolyplinkError("the part has no procedure to evaluate", "give another --part")
     if table.is_empty():
         raise PolyplinkError(
             f"no tracklet of {prepared.settings.min_length} boxes or more to evaluate on",

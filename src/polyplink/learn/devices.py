@@ -60,11 +60,11 @@ def check_devices(count: int, device: torch.device) -> None:
         importlib.import_module("lightning_fabric")
     if device.type == "cuda":
         available = torch.cuda.device_count()
-        PolyplinkError.unless(
-            str(device) == "cuda" and count <= available,
-            f"--devices {count} of {device}, and there are {available} GPUs",
-            "give --device cuda and at most as many --devices, or --device cpu",
-        )
+        if str(device) != "cuda" or count > available:
+            raise PolyplinkError(
+                f"--devices {count} of {device}, and there are {available} GPUs",
+                "give --device cuda and at most as many --devices, or --device cpu",
+            )
 
 
 @contextmanager
@@ -298,9 +298,10 @@ def share_statistics(network: nn.Module, kind: str) -> None:
         learns = any(p.requires_grad for p in module.parameters(recurse=False))
         if type(module) is nn.BatchNorm2d:
             module.__class__ = _BatchNorm
-        PolyplinkError.unless(
-            not (learns and isinstance(module, nn.modules.batchnorm._BatchNorm))
-            or isinstance(module, _BatchNorm),
-            f"{type(module).__name__} cannot share statistics of batches between CPU processes",
-            "set finetune.how=frozen, or train on one device",
-        )
+        if (learns and isinstance(module, nn.modules.batchnorm._BatchNorm)) and not isinstance(
+            module, _BatchNorm
+        ):
+            raise PolyplinkError(
+                f"{type(module).__name__} cannot share statistics of batches between CPU processes",
+                "set finetune.how=frozen, or train on one device",
+            )

@@ -261,23 +261,23 @@ def _resumed_history(
     # The name of the recipe and the kinds of its parts decide which other fields there are.
     for name in sorted({*recipe, *before}, key=lambda name: (name != "name", ".kind" not in name)):
         as_before = before.get(name) if name == "name" else f"--set {name}={before.get(name)}"
-        PolyplinkError.unless(
-            recipe.get(name) == before.get(name),
-            f"{folder} holds a run of another recipe: {name} is {before.get(name)!r} there and "
-            f"{recipe.get(name)!r} here",
-            f"resume with the same recipe ({as_before}), or start anew in another folder",
+        if recipe.get(name) != before.get(name):
+            raise PolyplinkError(
+                f"{folder} holds a run of another recipe: {name} is {before.get(name)!r} there and "
+                f"{recipe.get(name)!r} here",
+                f"resume with the same recipe ({as_before}), or start anew in another folder",
+            )
+    if state["data"] != key:
+        raise PolyplinkError(
+            f"{folder} holds a run of other data",
+            "resume with the same data, or start anew in another folder",
         )
-    PolyplinkError.unless(
-        state["data"] == key,
-        f"{folder} holds a run of other data",
-        "resume with the same data, or start anew in another folder",
-    )
-    PolyplinkError.unless(
-        len(history) <= config.optim.epochs,
-        f"{folder} holds a run of {many(len(history), 'epoch')}, and optim.epochs is "
-        f"{config.optim.epochs}",
-        "give as many or more with --set optim.epochs=N",
-    )
+    if len(history) > config.optim.epochs:
+        raise PolyplinkError(
+            f"{folder} holds a run of {many(len(history), 'epoch')}, and optim.epochs is "
+            f"{config.optim.epochs}",
+            "give as many or more with --set optim.epochs=N",
+        )
     load_checkpoint(folder / LAST, model.module, model.optimizer)
     return history
 
@@ -303,11 +303,11 @@ def _run_epochs(
             "--max-gap: `polyplink doctor` says which values keep how many tracklets",
         )
     foreign = isinstance(config.loss, NoiseAwareLoss) and config.loss.negatives != "all"
-    PolyplinkError.unless(
-        not foreign or len(np.unique(data.procedures)) > 1,
-        "all fragments are of one procedure, and loss.negatives=other_procedures needs others",
-        "give more procedures, or --set loss.negatives=all",
-    )
+    if foreign and len(np.unique(data.procedures)) < 2:
+        raise PolyplinkError(
+            "all fragments are of one procedure, and loss.negatives=other_procedures needs others",
+            "give more procedures, or --set loss.negatives=all",
+        )
     held_out = FragmentSet(prepared, held, config.fragment_length, fabric.device) if held else None
     check_selection(config, held_out)
 

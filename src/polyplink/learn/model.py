@@ -173,11 +173,12 @@ class Model:
                 with self.fabric.no_backward_sync(self.network, enabled=i < len(group)):
                     views = self.views(data, drawn, batch, generator)
                     loss = loss_of(self.config.loss, views)
-                    PolyplinkError.unless(
-                        loss.requires_grad,
-                        f"loss {self.config.loss.kind!r} has no gradient",
-                        "compute it from views.tracklets or views.frames with operations of torch",
-                    )
+                    if not loss.requires_grad:
+                        raise PolyplinkError(
+                            f"loss {self.config.loss.kind!r} has no gradient",
+                            "compute it from views.tracklets or views.frames with operations of "
+                            "torch",
+                        )
                     losses.append(loss.item())
                     if not math.isfinite(losses[-1]):
                         clips = drawn.clips[batch.fragments]

@@ -123,11 +123,11 @@ class NoiseAwareLoss(Ranged, prefix="loss"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            max(self.tracklet, self.frame, self.within) > 0.0,
-            "loss.tracklet, loss.frame and loss.within are all 0",
-            "set one above 0, as in --set loss.frame=1",
-        )
+        if max(self.tracklet, self.frame, self.within) <= 0.0:
+            raise PolyplinkError(
+                "loss.tracklet, loss.frame and loss.within are all 0",
+                "set one above 0, as in --set loss.frame=1",
+            )
 
     def __call__(self, views: Views) -> torch.Tensor:
         """The loss of a batch, from its bags alone (NTSSL 2.2, "Multi-Level Objective").

@@ -101,19 +101,19 @@ class PolypViews(Ranged, BagSampler, prefix="bags"):
             PolyplinkError: If fewer than two polyps are known, or too few have enough fragments.
         """
         fragments = fragments_of_polyps(data)
-        PolyplinkError.unless(
-            len(fragments) >= 2,
-            f"{many(len(fragments), 'known polyp')} with fragments to train on",
-            "name a labelled --part, or a recipe that needs no labels, such as ntssl",
-        )
+        if len(fragments) < 2:
+            raise PolyplinkError(
+                f"{many(len(fragments), 'known polyp')} with fragments to train on",
+                "name a labelled --part, or a recipe that needs no labels, such as ntssl",
+            )
         enough = sum(len(rows) >= self.views for rows in fragments)
-        PolyplinkError.unless(
-            self.refill or enough >= size,
-            f"{many(enough, 'known polyp')} with {self.views} fragments, and a batch holds {size} "
-            "polyps",
-            "give --set bags.refill=true, which uses fragments again, or a smaller "
-            "--set optim.bags_per_batch=N or bags.views=N",
-        )
+        if not self.refill and enough < size:
+            raise PolyplinkError(
+                f"{many(enough, 'known polyp')} with {self.views} fragments, and a batch holds "
+                f"{size} polyps",
+                "give --set bags.refill=true, which uses fragments again, or a smaller "
+                "--set optim.bags_per_batch=N or bags.views=N",
+            )
         return self._drawn(data, size, rng)
 
     def draw_validation(

@@ -40,7 +40,8 @@ def draw_ranks(
     Raises:
         PolyplinkError: If tau is not above 0.
     """
-    PolyplinkError.unless(0.0 < tau < np.inf, f"tau is {tau}", "give one above 0")
+    if not (0.0 < tau < np.inf):
+        raise PolyplinkError(f"tau is {tau}", "give one above 0")
     n = len(candidates)
     last = candidates.astype(np.int64)  # n
     drawn = np.empty((n, 0), np.int64)
@@ -202,11 +203,11 @@ class TemporalBags(Ranged, BagSampler, prefix="bags"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            0.0 < self.tau_min <= self.tau_max < math.inf,
-            f"bags.tau_min is {self.tau_min} and bags.tau_max {self.tau_max}",
-            "give 0 < tau_min <= tau_max",
-        )
+        if not (0.0 < self.tau_min <= self.tau_max < math.inf):
+            raise PolyplinkError(
+                f"bags.tau_min is {self.tau_min} and bags.tau_max {self.tau_max}",
+                "give 0 < tau_min <= tau_max",
+            )
 
     def _bags(self, data: FragmentSet, tau: float, rng: np.random.Generator) -> Bags:
         """A bag for each fragment, in the fragments' order."""

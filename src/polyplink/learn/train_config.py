@@ -94,11 +94,11 @@ class ValidationConfig(Ranged, prefix="validation"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            not (self.patience and self.select == "last"),
-            f"validation.patience is {self.patience} and validation.select is last",
-            "set validation.select to labels or bags: patience needs a validation loss",
-        )
+        if self.patience and self.select == "last":
+            raise PolyplinkError(
+                f"validation.patience is {self.patience} and validation.select is last",
+                "set validation.select to labels or bags: patience needs a validation loss",
+            )
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ class ShippedModel:
             PolyplinkError: If the card's file is missing.
         """
         path = FOLDER / f"{self.name}.md"
-        PolyplinkError.unless(path.is_file(), f"the model card {path} is missing", REINSTALL)
+        if not path.is_file():
+            raise PolyplinkError(f"the model card {path} is missing", REINSTALL)
         return path.read_text(encoding="utf-8")
 
     def verify(self) -> None:
@@ -88,13 +89,13 @@ class ShippedModel:
         if self.graphs_sha256 is not None:
             digests[self.graphs / "config.json"] = self.graphs_sha256
         for path, digest in digests.items():
-            PolyplinkError.unless(path.is_file(), f"the shipped file {path} is missing", REINSTALL)
+            if not path.is_file():
+                raise PolyplinkError(f"the shipped file {path} is missing", REINSTALL)
             status = path.stat()
-            PolyplinkError.unless(
-                _digest(path, status.st_mtime_ns, status.st_size) == digest,
-                f"{path} is not the file that was shipped: its SHA-256 is another",
-                REINSTALL,
-            )
+            if _digest(path, status.st_mtime_ns, status.st_size) != digest:
+                raise PolyplinkError(
+                    f"{path} is not the file that was shipped: its SHA-256 is another", REINSTALL
+                )
 
 
 @lru_cache

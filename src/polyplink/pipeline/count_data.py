@@ -138,11 +138,12 @@ def claim_for_count(
     if source is not None and counted == str(Path(source).resolve()):
         return
     recording = "another recording" if counted in (None, "-") else counted
-    PolyplinkError.unless(
-        replace,
-        f"{folder} holds the count of {recording}",
-        "name another --out, or replace that count with --replace, which keeps answers of a review",
-    )
+    if not replace:
+        raise PolyplinkError(
+            f"{folder} holds the count of {recording}",
+            "name another --out, or replace that count with --replace, which keeps answers of a "
+            "review",
+        )
     for part in existing:
         reviewed = (part / LOG).is_file()
         for path in [path for path in part.iterdir() if path.name != LOG] if reviewed else [part]:

@@ -233,7 +233,8 @@ def draw_video(
             picture.time_base = 1 / rate
             container.mux(stream.encode(picture))
             n_written += 1
-        PolyplinkError.unless(n_written > 0, "no picture can be read", "restore its files")
+        if n_written == 0:
+            raise PolyplinkError("no picture can be read", "restore its files")
         container.mux(stream.encode())
     return n_written
 
@@ -284,9 +285,10 @@ def _pictures(source: Path, images: Mapping[int, str], n_frames: int) -> Iterato
     Raises:
         PolyplinkError: If no box has an image, or the video is missing.
     """
-    PolyplinkError.unless(
-        bool(images), "no box has a picture", "import the boxes with their images or their video"
-    )
+    if not images:
+        raise PolyplinkError(
+            "no box has a picture", "import the boxes with their images or their video"
+        )
     place = image_place(next(iter(images.values())))
     if place.frame is None:
         yield from sorted(_image_files(source, images, n_frames).items())

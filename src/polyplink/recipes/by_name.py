@@ -174,11 +174,11 @@ def _settings_of_file(kind: str, text: str, plain: dict[str, Any]) -> Any:
     part = object_of_file(Path(f"{file}.py"), name, kind)
     is_class = dataclasses.is_dataclass(part) and isinstance(part, type)
     names = {field.name for field in dataclasses.fields(part)} if is_class else set()
-    PolyplinkError.unless(
-        "kind" in names,
-        f"{text} is not a dataclass with a field `kind`",
-        f"the how-to on adding parts describes the kind {kind}",
-    )
+    if "kind" not in names:
+        raise PolyplinkError(
+            f"{text} is not a dataclass with a field `kind`",
+            f"the how-to on adding parts describes the kind {kind}",
+        )
     shared = {key: value for key, value in plain.items() if key in names - {"kind"}}
     settings: Any = from_plain(part, shared)
     REGISTRIES[kind].check_settings(settings, text)

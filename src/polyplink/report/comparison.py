@@ -101,11 +101,11 @@ class Comparison:
         chosen: list[str] = []
         for name in names:
             matching = [metric.key for metric in self.metrics if name in (metric.key, metric.name)]
-            PolyplinkError.unless(
-                bool(matching),
-                f"there is no figure {name!r}",
-                "--columns takes " + ", ".join(metric.key for metric in self.metrics),
-            )
+            if not matching:
+                raise PolyplinkError(
+                    f"there is no figure {name!r}",
+                    "--columns takes " + ", ".join(metric.key for metric in self.metrics),
+                )
             chosen += matching
         return replace(self, headline=tuple(dict.fromkeys(chosen)) or self.headline)
 

@@ -97,12 +97,12 @@ class ReportedProcedure:
 
     def __post_init__(self) -> None:
         for tracklet in (*self.tracklets, *self.alarms):
-            PolyplinkError.unless(
-                tracklet.last < self.n_frames,
-                f"procedure {self.procedure_id!r}: tracklet {tracklet.tracklet_id!r} ends at "
-                f"frame {tracklet.last} of {self.n_frames}",
-                "correct n_frames",
-            )
+            if tracklet.last >= self.n_frames:
+                raise PolyplinkError(
+                    f"procedure {self.procedure_id!r}: tracklet {tracklet.tracklet_id!r} ends at "
+                    f"frame {tracklet.last} of {self.n_frames}",
+                    "correct n_frames",
+                )
 
     @property
     def n_counted(self) -> int:
@@ -403,9 +403,9 @@ def read_history(folder: Path) -> pl.DataFrame:
         history = pl.read_csv(path, infer_schema=False).cast(pl.Float64)
     except pl.exceptions.PolarsError:
         history = pl.DataFrame()
-    PolyplinkError.unless(
-        "loss" in history.columns,
-        f"{path} is not the history of a training run",
-        "remove it; nothing but its curves is lost",
-    )
+    if "loss" not in history.columns:
+        raise PolyplinkError(
+            f"{path} is not the history of a training run",
+            "remove it; nothing but its curves is lost",
+        )
     return history

@@ -141,11 +141,11 @@ def check_columns(
             if metric.task == "tracking":
                 keys |= {f"tracking/{key}{end}" for key in of_clusterers for end in ("", " mean")}
     unknown = [name for name in names if name not in figures and name not in keys]
-    PolyplinkError.unless(
-        not unknown,
-        f"there is no figure {min(unknown, default='')!r}",
-        f"--columns takes {', '.join(dict.fromkeys(figures))}, and keys such as threshold/FR",
-    )
+    if unknown:
+        raise PolyplinkError(
+            f"there is no figure {min(unknown)!r}",
+            f"--columns takes {', '.join(dict.fromkeys(figures))}, and keys such as threshold/FR",
+        )
 
 
 def headline(first: EncoderFigures, requested: Sequence[str] = ()) -> tuple[str, ...]:

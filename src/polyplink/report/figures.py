@@ -264,11 +264,11 @@ def draw_counting(data: FigureData) -> Figure:
     samples, name = data.samples, data.encoded.first.name
     grid, unit = find_grid(data.grid), unit_rows(data.encoded.vectors[name])
     grid = replace(grid.only(data.clusterers) if data.clusterers else grid, prices=())
-    PolyplinkError.unless(
-        bool(grid.by_clusterer()),
-        "the figure counting does not show learned links",
-        "name another --clusterer too, or draw the figure clusterers",
-    )
+    if not grid.by_clusterer():
+        raise PolyplinkError(
+            "the figure counting does not show learned links",
+            "name another --clusterer too, or draw the figure clusterers",
+        )
 
     # The rates of every setting in every procedure.
     counts: dict[str, list[ProcedureCounts]] = {}
@@ -370,11 +370,11 @@ def recall_at(vectors: np.ndarray, samples: Samples, max_k: int = NEAREST) -> np
     """
     retrieved = retrieve(vectors, samples)
     ranks = retrieved.best_rank[retrieved.valid]
-    PolyplinkError.unless(
-        bool(ranks.size),
-        "no tracklet has another of its polyp, so that recall is undefined",
-        "name another --part",
-    )
+    if not ranks.size:
+        raise PolyplinkError(
+            "no tracklet has another of its polyp, so that recall is undefined",
+            "name another --part",
+        )
     k = max(1, min(max_k, int(samples.known.sum()) - 1))
     return np.asarray((ranks[:, None] <= np.arange(1, k + 1)).mean(axis=0))  # q k -> k
 

@@ -68,11 +68,11 @@ def write_approximate(
     Raises:
         PolyplinkError: If lancedb is not installed, or there are too few rows.
     """
-    PolyplinkError.unless(
-        rows >= FEW,
-        f"{many(rows, 'row')}: too few for an approximate form",
-        "search the index as it is: it was written, and its search is exact",
-    )
+    if rows < FEW:
+        raise PolyplinkError(
+            f"{many(rows, 'row')}: too few for an approximate form",
+            "search the index as it is: it was written, and its search is exact",
+        )
     lancedb = _lancedb()
     partitions = max(1, min(round(rows**0.5), rows // FEW))
     table = lancedb.connect(str(folder)).create_table(

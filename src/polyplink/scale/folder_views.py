@@ -51,12 +51,12 @@ def views_of(
         changed = sorted(
             name for name, key in table_keys.items() if indexed_keys.get(name, key) != key
         )
-        PolyplinkError.unless(
-            not changed,
-            f"procedure {min(changed, default='')} of {folder} is in the index with other boxes or "
-            "settings",
-            "build the index again; procedures of one name belong in different indexes",
-        )
+        if changed:
+            raise PolyplinkError(
+                f"procedure {min(changed)} of {folder} is in the index with other "
+                "boxes or settings",
+                "build the index again; procedures of one name belong in different indexes",
+            )
         new = table.select(~pl.col("procedure_id").is_in(list(indexed_keys))).to_series()
         indexed_keys |= table_keys
         yield table.filter(new), encoded.embeddings[encoder.name].vectors[new.to_numpy()]

@@ -89,23 +89,26 @@ class Index:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         path = folder / RECORD
-        PolyplinkError.unless(
-            path.is_file(), f"{folder} is not an index", "make one with `polyplink index build`"
-        )
+        if not path.is_file():
+            raise PolyplinkError(
+                f"{folder} is not an index", "make one with `polyplink index build`"
+            )
         record = read_json(path)
         near = record.get("approximate") if isinstance(record, dict) else None
-        PolyplinkError.unless(
-            isinstance(record, dict)
-            and record.get("format") == FORMAT
-            and isinstance(record.get("weights"), str)
-            and _counts(record.get("width"), record.get("segments"))
-            and (
-                near is None
-                or (isinstance(near, dict) and _counts(near.get("rows"), [near.get("partitions")]))
-            ),
-            f"{path} has another format",
-            "build the index again",
-        )
+        if (
+            not isinstance(record, dict)
+            or record.get("format") != FORMAT
+            or not isinstance(record.get("weights"), str)
+            or not _counts(record.get("width"), record.get("segments"))
+            or (
+                near is not None
+                and (
+                    not isinstance(near, dict)
+                    or not _counts(near.get("rows"), [near.get("partitions")])
+                )
+            )
+        ):
+            raise PolyplinkError(f"{path} has another format", "build the index again")
         self.record: dict[str, Any] = record
         self.weights: str = record["weights"]
         self.width: int = record["width"]
@@ -142,11 +145,11 @@ class Index:
         Raises:
             PolyplinkError: If the weights differ.
         """
-        PolyplinkError.unless(
-            weights == self.weights,
-            f"{self.folder} holds vectors of weights {self.weights}, not of {weights}",
-            "give those weights, or build an index with these",
-        )
+        if weights != self.weights:
+            raise PolyplinkError(
+                f"{self.folder} holds vectors of weights {self.weights}, not of {weights}",
+                "give those weights, or build an index with these",
+            )
 
     def find(self, tracklet_id: str) -> tuple[dict[str, Any], npt.NDArray[np.float32]]:
         """The row of a tracklet and its vector (d,).
@@ -189,11 +192,11 @@ class Index:
             PolyplinkError: If the vector is of another width, zero or not finite.
         """
         query = np.asarray(vector, dtype=np.float64)
-        PolyplinkError.unless(
-            query.shape == (self.width,),
-            f"a vector of {query.size} numbers, where those of {self.folder} have {self.width}",
-            "embed with the weights of the index",
-        )
+        if query.shape != (self.width,):
+            raise PolyplinkError(
+                f"a vector of {query.size} numbers, where those of {self.folder} have {self.width}",
+                "embed with the weights of the index",
+            )
         (query,) = unit_rows(query[None])
         guesses, covered = None, 0  # candidates, and number of rows in the approximate form
         form = self.record.get("approximate")
@@ -247,9 +250,8 @@ def _open(folder: Path, count: int, width: int) -> Segment:
         raise PolyplinkError(
             f"{folder} cannot be read ({first_line(error)})", "build the index again"
         ) from None
-    PolyplinkError.unless(
-        height == count and fits, f"{folder} lacks rows or columns", "build the index again"
-    )
+    if height != count or not fits:
+        raise PolyplinkError(f"{folder} lacks rows or columns", "build the index again")
     vectors, codes, scale, error_ = (np.asarray(array) for array in arrays)
     return Segment(rows, vectors, Codes(codes, scale, error_))
 
@@ -268,11 +270,10 @@ def build_index(folder: Path, blocks: Iterable[Block], weights: str) -> Index:
     with whole_folder(folder) as new:
         record: dict[str, Any] = {"format": FORMAT, "weights": weights, "width": 0, "segments": []}
         _write_segments(new, record, blocks)
-        PolyplinkError.unless(
-            bool(record["segments"]),
-            "there is no tracklet to index",
-            "`polyplink doctor` lists options that give some",
-        )
+        if not record["segments"]:
+            raise PolyplinkError(
+                "there is no tracklet to index", "`polyplink doctor` lists options that give some"
+            )
     return Index(folder)
 
 

@@ -166,11 +166,10 @@ def shard(procedures: Sequence[str], part: str) -> list[str]:
     """
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", part, re.ASCII)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
-    PolyplinkError.unless(
-        1 <= number <= count,
-        f"--shard {part}: no such shard",
-        "give I/N, with I from 1 to N, as in 2/8",
-    )
+    if not (1 <= number <= count):
+        raise PolyplinkError(
+            f"--shard {part}: no such shard", "give I/N, with I from 1 to N, as in 2/8"
+        )
     hashes = (int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) for name in procedures)
     return [
         name

@@ -90,11 +90,8 @@ class PartVectors:
         from polyplink.encoders.load import load_named  # noqa: PLC0415 - torch is heavy
 
         encoder = load_named(self.weights, "cpu")
-        PolyplinkError.unless(
-            self.count.weights.startswith(encoder.key),
-            f"{self.weights} are not the weights of the count",
-            "count again",
-        )
+        if not self.count.weights.startswith(encoder.key):
+            raise PolyplinkError(f"{self.weights} are not the weights of the count", "count again")
         return encoder.embedder
 
     def of(self, row: Mapping[str, Any]) -> np.ndarray:

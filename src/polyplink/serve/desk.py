@@ -126,26 +126,24 @@ class Desk:
         return index
 
     def _data_folder(self) -> Path:
-        PolyplinkError.unless(
-            self.count.data is not None,
-            f"{self.out / FILE} names no data folder",
-            "count again, or give it with --data",
-        )
+        if self.count.data is None:
+            raise PolyplinkError(
+                f"{self.out / FILE} names no data folder", "count again, or give it with --data"
+            )
         folder = Path(os.path.normpath(self.out / str(self.count.data)))
-        PolyplinkError.unless(
-            folder.is_dir(), f"the data folder {folder} is missing", "give it with --data"
-        )
+        if not folder.is_dir():
+            raise PolyplinkError(f"the data folder {folder} is missing", "give it with --data")
         return folder
 
     def _prepared(self) -> Prepared:
         """The tracklets that were counted."""
         settings = self.count.tracklets
         prepared = prepare(self.data, settings, procedures=self.names, with_crops=False)
-        PolyplinkError.unless(
-            prepared.key == self.count.crops,
-            f"{self.data} has changed since it was counted, or an older polyplink counted it",
-            "count again, or give the folder that was counted with --data",
-        )
+        if prepared.key != self.count.crops:
+            raise PolyplinkError(
+                f"{self.data} has changed since it was counted, or an older polyplink counted it",
+                "count again, or give the folder that was counted with --data",
+            )
         return prepared
 
     @cached_property
@@ -189,9 +187,8 @@ class Desk:
         Raises:
             PolyplinkError: If there is no such procedure.
         """
-        PolyplinkError.unless(
-            0 <= index < len(self.names), f"no procedure {index} of {len(self.names)}", "reload"
-        )
+        if not (0 <= index < len(self.names)):
+            raise PolyplinkError(f"no procedure {index} of {len(self.names)}", "reload")
         name = self.names[index]
         with self._lock:
             log = [correction for correction in self.log() if correction.procedure == name]
@@ -289,22 +286,19 @@ class Desk:
             PolyplinkError: If one part would have no picture, or the parts cannot be embedded.
         """
         numbers = [answer.get(name, 0) for name in ("row", "k", "frame")]
-        PolyplinkError.unless(
-            all(type(number) is int for number in numbers) and "row" in answer,
-            "the correction 'cut' is not complete",
-            "reload the page",
-        )
+        if not all(type(number) is int for number in numbers) or "row" not in answer:
+            raise PolyplinkError("the correction 'cut' is not complete", "reload the page")
         row, stride = self._row(index, numbers[0]), self.prepared.settings.stride
         frames = self.prepared.detections["frame"][row["offset"] : row["offset"] + row["n"]]
         picture_frames = frames.to_numpy()[::stride]
         k = numbers[1] if "k" in answer else int(np.searchsorted(picture_frames, numbers[2]))
         if "k" not in answer and numbers[2] <= row["last_frame"]:  # after the last picture: at it
             k = min(k, row["n_crops"] - 1)
-        PolyplinkError.unless(
-            0 < k < row["n_crops"],
-            f"one part of {row['tracklet_id']} would have no picture",
-            "split it between two of its pictures",
-        )
+        if not (0 < k < row["n_crops"]):
+            raise PolyplinkError(
+                f"one part of {row['tracklet_id']} would have no picture",
+                "split it between two of its pictures",
+            )
         frame, uncut_id = int(picture_frames[k]), str(row["whole"])
         log = self.solve(index).log
         cut_frames = {
@@ -329,16 +323,13 @@ class Desk:
         """
         name, frame = self.names[index], answer.get("frame")
         n_frames = self.pictures.procedures[name]["n_frames"]
-        PolyplinkError.unless(
-            type(frame) is int and 0 <= frame < n_frames,
-            f"no frame {str(frame)[:40]} in {name}",
-            "reload the page",
-        )
-        PolyplinkError.unless(
-            all(missed.frame != frame for missed in self.solve(index).decided.missed),
-            f"a polyp is already added in frame {frame} of {name}",
-            "add another in a frame beside it",
-        )
+        if type(frame) is not int or not (0 <= frame < n_frames):
+            raise PolyplinkError(f"no frame {str(frame)[:40]} in {name}", "reload the page")
+        if not all(missed.frame != frame for missed in self.solve(index).decided.missed):
+            raise PolyplinkError(
+                f"a polyp is already added in frame {frame} of {name}",
+                "add another in a frame beside it",
+            )
         return Correction(name, "missed", frame=frame, reviewer=reviewer[:80])
 
     def _not_missed(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
@@ -351,11 +342,10 @@ class Desk:
         name, frame = self.names[index], answer.get("frame")
         added = {missed.frame for missed in self.solve(index).decided.missed}
         frames = {place.frame for place in self.places(index)} - added
-        PolyplinkError.unless(
-            type(frame) is int and frame in frames,
-            f"no open place in frame {str(frame)[:40]} of {name}",
-            "reload the page",
-        )
+        if type(frame) is not int or frame not in frames:
+            raise PolyplinkError(
+                f"no open place in frame {str(frame)[:40]} of {name}", "reload the page"
+            )
         return Correction(name, "not_missed", frame=frame, reviewer=reviewer[:80])
 
     @cached_property
@@ -553,9 +543,8 @@ class Desk:
             PolyplinkError: If there is no such picture.
         """
         tracklet = self._row(index, row)
-        PolyplinkError.unless(
-            0 <= k < tracklet["n_crops"], f"no picture {k} of tracklet {row}", "reload"
-        )
+        if not (0 <= k < tracklet["n_crops"]):
+            raise PolyplinkError(f"no picture {k} of tracklet {row}", "reload")
         return self.pictures.view(
             self.names[index], tracklet["place"], k + tracklet["skipped"], size
         )
@@ -648,7 +637,8 @@ class Desk:
     def _row(self, index: int, row: int) -> dict[str, Any]:
         """A row of a procedure's table of tracklets."""
         table = self.solve(index).table
-        PolyplinkError.unless(0 <= row < table.height, f"no tracklet {row}", "reload the page")
+        if not (0 <= row < table.height):
+            raise PolyplinkError(f"no tracklet {row}", "reload the page")
         tracklet: dict[str, Any] = table.row(row, named=True)
         return tracklet
 

@@ -31,17 +31,17 @@ def fit_reviews(
         PolyplinkError: If the reviews have fewer than two finished procedures, no pair of views of
             one polyp, or none of two polyps.
     """
-    PolyplinkError.unless(
-        len(labelled) > 1,
-        "links are fitted on some procedures and judged on others, but one is marked as finished",
-        "finish the review of more procedures",
-    )
+    if len(labelled) < 2:
+        raise PolyplinkError(
+            "links are fitted on some procedures and judged on others, but one is marked as "
+            "finished",
+            "finish the review of more procedures",
+        )
     sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
     source = sources.pop() if len(sources) == 1 else None
     point = find_operating_point(labelled, source, tolerance=before.tolerance)
-    PolyplinkError.unless(
-        point.error is not None, point.origin, "finish the review of more procedures"
-    )
+    if point.error is None:
+        raise PolyplinkError(point.origin, "finish the review of more procedures")
     assert point.error is not None
     error_before = np.mean([_count_error(procedure, before) for procedure in labelled])
     if point.error > error_before:

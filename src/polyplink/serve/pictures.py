@@ -97,12 +97,12 @@ class Pictures:
         }
         sizes = [(row["width"], row["height"]) for row in self.procedures.values()]
         for left, top, width, height in self.masks:
-            PolyplinkError.unless(
-                width * height > 0 and any(left < size[0] and top < size[1] for size in sizes),
-                f"--mask-overlay {left},{top},{width},{height} hides nothing of any frame; the "
-                "largest is {} x {} pixels".format(*max(sizes, default=(0, 0))),
-                "give LEFT,TOP,WIDTH,HEIGHT in pixels of the recording",
-            )
+            if width * height <= 0 or not any(left < size[0] and top < size[1] for size in sizes):
+                raise PolyplinkError(
+                    f"--mask-overlay {left},{top},{width},{height} hides nothing of any frame; the "
+                    "largest is {} x {} pixels".format(*max(sizes, default=(0, 0))),
+                    "give LEFT,TOP,WIDTH,HEIGHT in pixels of the recording",
+                )
         self._videos: dict[Path, Video] = {}
         self._open = ExitStack()
         self._lock = Lock()  # a decoder is used by one thread at a time

@@ -53,9 +53,9 @@ def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[
         if path.suffix.lower() in IMAGE_ENDINGS:
             boxes = rows.select("x", "y", "w", "h").to_numpy().astype(float)
             stills.append(Still(path, str(group), boxes))
-    PolyplinkError.unless(
-        bool(stills),
-        f"{folder} has no annotated image files",
-        "import still images with their boxes or masks: `polyplink import coco|yolo|masks|csv`",
-    )
+    if not stills:
+        raise PolyplinkError(
+            f"{folder} has no annotated image files",
+            "import still images with their boxes or masks: `polyplink import coco|yolo|masks|csv`",
+        )
     return stills

@@ -100,12 +100,13 @@ def _check_groups(parts: Sequence[_StillsOfPart], most: int) -> None:
     """Refuse too few groups of stills for the polyps of a procedure, before any is rendered."""
     groups = {part.name: len({still.group for still in part.stills}) for part in parts}
     total = sum(groups.values())
-    PolyplinkError.unless(
-        min(groups.values()) >= most,
-        f"the stills are of {many(total, 'procedure')} of the data folder, {groups[FIT]} of them "
-        f"to fit on and {groups[TEST]} to test on: too few for {many(most, 'polyp')} a procedure",
-        f"give stills of {3 * most} procedures or more, or fewer --polyps",
-    )
+    if min(groups.values()) < most:
+        raise PolyplinkError(
+            f"the stills are of {many(total, 'procedure')} of the data folder, {groups[FIT]} of "
+            f"them to fit on and {groups[TEST]} to test on: too few for {many(most, 'polyp')} a "
+            "procedure",
+            f"give stills of {3 * most} procedures or more, or fewer --polyps",
+        )
 
 
 def _patients(part: _StillsOfPart, most: int) -> int | None:

@@ -114,11 +114,11 @@ def write_procedures(
     for still in stills:
         groups.setdefault(still.group, []).append(still)
     patients = config.patients or 1
-    PolyplinkError.unless(
-        len(groups) >= config.most * patients,
-        f"{many(len(groups), 'group')} of stills: too few for {config.most} polyps a procedure",
-        "give more stills, or fewer --polyps",
-    )
+    if len(groups) < config.most * patients:
+        raise PolyplinkError(
+            f"{many(len(groups), 'group')} of stills: too few for {config.most} polyps a procedure",
+            "give more stills, or fewer --polyps",
+        )
     _claim(out, stills, empty, config)
     names = sorted(groups)
     tables = []
@@ -160,11 +160,11 @@ def write_procedures(
         source=pl.lit("."),
     )
     detections = pl.concat(tables)
-    PolyplinkError.unless(
-        not detections.is_empty(),
-        "no polyp of these stills is visible in a frame",
-        f"give stills with larger boxes: at least {LEAST_SIDE:g} pixels in a frame",
-    )
+    if detections.is_empty():
+        raise PolyplinkError(
+            "no polyp of these stills is visible in a frame",
+            f"give stills with larger boxes: at least {LEAST_SIDE:g} pixels in a frame",
+        )
     polyps = detections.select("polyp_id", "procedure_id").unique(maintain_order=True)
     data = DataSet.of(detections, procedures, polyps)
     write_data(out, data)
@@ -177,18 +177,18 @@ def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: St
     boxes = [[still.path.name, still.group, still.boxes.tolist()] for still in stills]
     key = content_key(settings, boxes, [path.name for path in empty])
     note = out / MADE_OF
-    PolyplinkError.unless(
-        read_json(note) == {"key": key} if note.is_file() else not (out / "frames").exists(),
-        f"{out} has frames of other stills or of other settings",
-        "choose another --out, or remove that folder",
-    )
+    if not (read_json(note) == {"key": key} if note.is_file() else not (out / "frames").exists()):
+        raise PolyplinkError(
+            f"{out} has frames of other stills or of other settings",
+            "choose another --out, or remove that folder",
+        )
     n_existing = len(list((out / "frames").glob("*")))
-    PolyplinkError.unless(
-        n_existing <= config.procedures,
-        f"{out} already has {many(n_existing, 'procedure')}, more than the {config.procedures} "
-        "to make",
-        "give more --procedures, or choose another --out",
-    )
+    if n_existing > config.procedures:
+        raise PolyplinkError(
+            f"{out} already has {many(n_existing, 'procedure')}, more than the {config.procedures} "
+            "to make",
+            "give more --procedures, or choose another --out",
+        )
     write_json(note, {"key": key})
 
 

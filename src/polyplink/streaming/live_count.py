@@ -149,11 +149,11 @@ class LiveCount:
         self._linker = OnlineLinker(point, settings)
         self._alarms, self._drop_alarms = point.alarms, drop_alarms
         self._follower = Follower(source.fps, source.width, source.height, encoder.prepare)
-        PolyplinkError.unless(
-            hasattr(self._follower.tracker, "open"),
-            f"the tracker {encoder.prepare.tracks.tracker} does not show which tracks are open",
-            "leave out --tracker, or give it the method `open` of `Tracker`",
-        )
+        if not hasattr(self._follower.tracker, "open"):
+            raise PolyplinkError(
+                f"the tracker {encoder.prepare.tracks.tracker} does not show which tracks are open",
+                "leave out --tracker, or give it the method `open` of `Tracker`",
+            )
         self._open: dict[int, OpenTracklet] = {}
         self._n_begun = 0  # tracklets so far, with too short ones and untracked boxes
         self._ids: list[str] = []  # tracklets with a vector in vectors.bin

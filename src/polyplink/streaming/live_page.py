@@ -112,13 +112,15 @@ def build_app(page: LivePage, token: str, port: int) -> Starlette:
         return States(page)
 
     def report(request: Request) -> Response:
-        PolyplinkError.unless(page.report.is_file(), "no report yet", "wait for the end")
+        if not page.report.is_file():
+            raise PolyplinkError("no report yet", "wait for the end")
         headers = {"content-security-policy": REPORT_POLICY}
         return FileResponse(page.report, media_type="text/html", headers=headers)
 
     def picture(request: Request) -> Response:
         path = page.pictures / f"{request.path_params['number']:05d}.jpg"
-        PolyplinkError.unless(path.is_file(), "no such picture", "reload")
+        if not path.is_file():
+            raise PolyplinkError("no such picture", "reload")
         return FileResponse(path, media_type="image/jpeg")
 
     routes = [

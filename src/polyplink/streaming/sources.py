@@ -147,8 +147,10 @@ def frames_from(
     """
     facts = {"fps": fps, "width": width, "height": height}
     for (key, value), most in zip(facts.items(), LARGEST, strict=True):
-        PolyplinkError.unless(0 < value <= most, f"{key} is {value}", f"give up to {most:g}")
-    PolyplinkError.unless(0 < len(name) <= 200, f"name {name!r}", "give 1 to 200 characters")
+        if not (0 < value <= most):
+            raise PolyplinkError(f"{key} is {value}", f"give up to {most:g}")
+    if not (0 < len(name) <= 200):
+        raise PolyplinkError(f"name {name!r}", "give 1 to 200 characters")
     warnings: list[Message] = []
 
     def arrivals() -> Iterator[Arrival]:
@@ -157,17 +159,17 @@ def frames_from(
         with _closed(frames):
             for count, timed in enumerate(frames):
                 at = f"frame {count} of {name}"
-                PolyplinkError.unless(
-                    isinstance(timed, Sequence) and len(timed) == 2 + boxes,
-                    f"{at} is not a tuple of {2 + boxes} values",
-                    f"give its time, its pixels{' and its boxes' if boxes else ''}",
-                )
+                if not isinstance(timed, Sequence) or len(timed) != 2 + boxes:
+                    raise PolyplinkError(
+                        f"{at} is not a tuple of {2 + boxes} values",
+                        f"give its time, its pixels{' and its boxes' if boxes else ''}",
+                    )
                 pixels = np.array(timed[1])  # a copy: capture cards use their memory again
-                PolyplinkError.unless(
-                    pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3,
-                    f"{at} is {pixels.dtype} {pixels.shape}",
-                    "give uint8 (height, width, 3), RGB",
-                )
+                if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+                    raise PolyplinkError(
+                        f"{at} is {pixels.dtype} {pixels.shape}",
+                        "give uint8 (height, width, 3), RGB",
+                    )
                 boxes_in = checked(np.asarray(timed[-1])) if boxes else None
                 now = float(timed[0])
                 elapsed += 0.0 if last is None else max(now - last, 0.0)
@@ -175,12 +177,12 @@ def frames_from(
                 usual = CHECKED / fps  # seconds of the first frames
                 too_short = count == CHECKED and elapsed <= usual / 1.5
                 too_long = count <= CHECKED and elapsed >= usual * 100
-                PolyplinkError.unless(
-                    not (too_short or too_long),
-                    f"the times of {name} say that {many(count, 'frame')} took {elapsed:g} s, and "
-                    f"fps is {fps:g}",
-                    "give times in seconds, and at least as many frames per second as arrive",
-                )
+                if too_short or too_long:
+                    raise PolyplinkError(
+                        f"the times of {name} say that {many(count, 'frame')} took {elapsed:g} s, "
+                        f"and fps is {fps:g}",
+                        "give times in seconds, and at least as many frames per second as arrive",
+                    )
                 yield now, pixels, boxes_in
 
     def jumped(seconds: float) -> None:
@@ -281,13 +283,13 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
 
     # Its video, and the size and rate of it.
     streams = container.streams.video
-    PolyplinkError.unless(bool(streams), f"{address} has no video", "name a camera or a stream")
+    if not streams:
+        raise PolyplinkError(f"{address} has no video", "name a camera or a stream")
     stream = streams[0]
     rate = fps or float(stream.average_rate or 0) or USUAL_FPS
     width, height = stream.codec_context.width, stream.codec_context.height
-    PolyplinkError.unless(
-        width > 0 and height > 0, f"{address} does not state its size", "play it with ffmpeg first"
-    )
+    if width <= 0 or height <= 0:
+        raise PolyplinkError(f"{address} does not state its size", "play it with ffmpeg first")
     warnings: list[Message] = []
 
     def arrivals() -> Iterator[Arrival | None]:
@@ -388,24 +390,27 @@ def boxes_from(
     fps, width, height = values
     for key, value, most in zip(keys, values, LARGEST, strict=True):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        PolyplinkError.unless(
-            is_number and 0 < value <= most and (key == "fps" or isinstance(value, int)),
-            f"{where}, line 1: {key} is {one_line(repr(value), 40)}",
-            f'begin with {{"fps": 25, "width": 1280, "height": 1024}}, {key} up to {most:g}',
+        if (
+            not is_number
+            or not (0 < value <= most)
+            or (key != "fps" and not isinstance(value, int))
+        ):
+            raise PolyplinkError(
+                f"{where}, line 1: {key} is {one_line(repr(value), 40)}",
+                f'begin with {{"fps": 25, "width": 1280, "height": 1024}}, {key} up to {most:g}',
+            )
+    if not isinstance(name, str) or not (0 < len(name) <= 200):
+        raise PolyplinkError(
+            f"{where}, line 1: procedure is not a name", "give a text of 1 to 200 characters"
         )
-    PolyplinkError.unless(
-        isinstance(name, str) and 0 < len(name) <= 200,
-        f"{where}, line 1: procedure is not a name",
-        "give a text of 1 to 200 characters",
-    )
     if recording is not None:
         size = (recording.width, recording.height)
-        PolyplinkError.unless(
-            (width, height) == size,
-            f"{where}, line 1: {width} x {height} pixels, and {recording.path} has {size[0]} x "
-            f"{size[1]}",
-            "give the boxes of this recording",
-        )
+        if (width, height) != size:
+            raise PolyplinkError(
+                f"{where}, line 1: {width} x {height} pixels, and {recording.path} has {size[0]} x "
+                f"{size[1]}",
+                "give the boxes of this recording",
+            )
     frames = _frames(lines, where, (width, height), cropped=recording is None)
     if recording is not None:
         frames = _with_pictures(frames, recording)
@@ -424,10 +429,12 @@ def boxes_from(
 
 def _object(line: str, at: str) -> dict[str, Any]:
     """The JSON object of a line."""
-    PolyplinkError.unless(len(line) < LONGEST_LINE, f"{at} is too long", "write one frame a line")
+    if len(line) >= LONGEST_LINE:
+        raise PolyplinkError(f"{at} is too long", "write one frame a line")
     hint = "write one JSON object a line"
     value = parse_json(line, at, hint)
-    PolyplinkError.unless(isinstance(value, dict), f"{at} is not a JSON object", hint)
+    if not isinstance(value, dict):
+        raise PolyplinkError(f"{at} is not a JSON object", hint)
     return dict(value)
 
 
@@ -443,11 +450,11 @@ def _frames(
             continue
         row = _object(line, at)
         number, raw_boxes = row.get("frame"), row.get("boxes", [])
-        PolyplinkError.unless(
-            type(number) is int and 0 <= number <= LARGEST_FRAME,
-            f"{at}: frame is {one_line(repr(number), 40)}",
-            "number the frames with whole numbers from 0",
-        )
+        if type(number) is not int or not (0 <= number <= LARGEST_FRAME):
+            raise PolyplinkError(
+                f"{at}: frame is {one_line(repr(number), 40)}",
+                "number the frames with whole numbers from 0",
+            )
         try:
             rows = [[*map(float, box), *([1.0] if len(box) == 4 else [])] for box in raw_boxes]
             boxes = checked(np.array(rows, np.float64).reshape(len(rows), 5))
@@ -458,12 +465,14 @@ def _frames(
         crops: list[Pixels] = []
         if cropped:
             texts = row.get("crops", [])
-            PolyplinkError.unless(
-                isinstance(texts, list) and len(texts) == len(clipped(boxes, size)) == len(boxes),
-                f"{at}: {many(len(rows), 'box')}, and not as many crops, or one lies outside the "
-                "frame",
-                "give a crop of each box, or pictures with --recording",
-            )
+            if not isinstance(texts, list) or not (
+                len(texts) == len(clipped(boxes, size)) == len(boxes)
+            ):
+                raise PolyplinkError(
+                    f"{at}: {many(len(rows), 'box')}, and not as many crops, or one lies outside "
+                    "the frame",
+                    "give a crop of each box, or pictures with --recording",
+                )
             crops = [_crop(text, at) for text in texts]
         assert isinstance(number, int)
         yield LiveFrame(number, None, boxes, crops)
@@ -527,27 +536,26 @@ def open_source(
     if source == STDIN:
         pictures = None if recording is None else _one_recording(Path(recording), fps)
         return boxes_from(sys.stdin, "stdin", pictures)
-    PolyplinkError.unless(
-        recording is None,
-        f"--recording is given beside {source}",
-        "leave it out; it is for boxes on stdin (-)",
-    )
+    if recording is not None:
+        raise PolyplinkError(
+            f"--recording is given beside {source}", "leave it out; it is for boxes on stdin (-)"
+        )
     if is_device(source):
         return captured(source, fps, stall)
     pictures = _one_recording(Path(source), fps)
     if boxes is None:
         return played(pictures)
     file = Path(boxes)
-    PolyplinkError.unless(file.is_file(), f"no file {file}", "check the path given with --boxes")
+    if not file.is_file():
+        raise PolyplinkError(f"no file {file}", "check the path given with --boxes")
     lines = file.open(encoding="utf-8", errors="replace")
     return boxes_from(lines, str(boxes), pictures, "recording")
 
 
 def _one_recording(path: Path, fps: float | None) -> Recording:
     recordings = find_recordings(path, fps)
-    PolyplinkError.unless(
-        len(recordings) == 1, f"{path} holds {len(recordings)} recordings", "name one of them"
-    )
+    if len(recordings) != 1:
+        raise PolyplinkError(f"{path} holds {len(recordings)} recordings", "name one of them")
     return recordings[0]
 
 
@@ -604,12 +612,12 @@ class Feed:
         """Refuse a frame of another size."""
         if frame.picture is not None:
             size, expected = frame.picture.size, (self._source.width, self._source.height)
-            PolyplinkError.unless(
-                size == expected,
-                f"the pictures were {expected[0]} x {expected[1]} pixels and are now "
-                f"{size[0]} x {size[1]}",
-                "start again with another --out",
-            )
+            if size != expected:
+                raise PolyplinkError(
+                    f"the pictures were {expected[0]} x {expected[1]} pixels and are now "
+                    f"{size[0]} x {size[1]}",
+                    "start again with another --out",
+                )
 
     def _put(self, frame: LiveFrame) -> None:
         """Let a frame wait to be taken; if too many wait, drop that which leaves the least gap."""

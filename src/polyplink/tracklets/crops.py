@@ -303,11 +303,8 @@ def read_crops(path: Path, hint: str) -> Pixels:
     """
     crops: Pixels = read_array(path, hint)
     shape: tuple[int, ...] = crops.shape
-    PolyplinkError.unless(
-        len(shape) == 4 and shape[1:] == (shape[2], shape[2], 3) and crops.dtype == np.uint8,
-        f"{path} holds no crops",
-        hint,
-    )
+    if len(shape) != 4 or shape[1:] != (shape[2], shape[2], 3) or crops.dtype != np.uint8:
+        raise PolyplinkError(f"{path} holds no crops", hint)
     return crops
 
 

@@ -68,7 +68,8 @@ def read_kept(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
         places = read_table(table, hint).select(*PLACES).cast(PLACES).with_row_index("row")
     except pl.exceptions.PolarsError as error:
         raise PolyplinkError(f"{table} cannot be read ({first_line(error)})", hint) from None
-    PolyplinkError.unless(len(places) == len(pixels), f"{table} is not of {crops}", hint)
+    if len(places) != len(pixels):
+        raise PolyplinkError(f"{table} is not of {crops}", hint)
     return pixels, places
 
 

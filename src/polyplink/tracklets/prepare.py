@@ -112,12 +112,12 @@ class Prepared:
                 f"no crops of procedure {procedure_id!r} in {self.folder}", hint
             ) from None
         shape = (self._n_crops.get(procedure_id, 0), self.settings.size)
-        PolyplinkError.unless(
-            pixels.shape[:2] == shape,
-            f"{path} holds {len(pixels)} crops of {pixels.shape[1]} pixels, not {shape[0]} of "
-            f"{shape[1]}",
-            hint,
-        )
+        if pixels.shape[:2] != shape:
+            raise PolyplinkError(
+                f"{path} holds {len(pixels)} crops of {pixels.shape[1]} pixels, not {shape[0]} of "
+                f"{shape[1]}",
+                hint,
+            )
         return pixels
 
     def has_crops(self, procedure_id: str) -> bool:
@@ -496,11 +496,11 @@ def typical_crops(prepared: Prepared, count: int) -> npt.NDArray[np.uint8]:
     arrays = [prepared.crops(name) for name in names]
     starts = np.cumsum([0, *map(len, arrays)])
     total = int(starts[-1])
-    PolyplinkError.unless(
-        total > 0,
-        f"no tracklets with crops in {prepared.folder.parent.parent}",
-        "`polyplink doctor` lists options that give some",
-    )
+    if total == 0:
+        raise PolyplinkError(
+            f"no tracklets with crops in {prepared.folder.parent.parent}",
+            "`polyplink doctor` lists options that give some",
+        )
     rows = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))
     owners = np.searchsorted(starts, rows, side="right") - 1
     pairs = zip(owners, rows - starts[owners], strict=True)

@@ -108,9 +108,8 @@ def read_scenes(folder: Path) -> dict[str, Ints]:
         return {}
     hint = f"import again, or remove {path}"
     table = read_table(path, hint)
-    PolyplinkError.unless(
-        dict(table.schema).items() >= SCHEMA.items(), f"{path} has other columns", hint
-    )
+    if not dict(table.schema).items() >= SCHEMA.items():
+        raise PolyplinkError(f"{path} has other columns", hint)
     groups = table.group_by("procedure_id", maintain_order=True)
     return {
         str(name): rows.select(pl.col("frame", "scene").cast(pl.Int64)).to_numpy()

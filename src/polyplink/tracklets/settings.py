@@ -42,12 +42,12 @@ class TrackSettings(Ranged):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PolyplinkError.unless(
-            self.low <= self.high,
-            f"low {self.low:g}, the score that continues a track, is above high {self.high:g}, "
-            "which begins one",
-            "give a lower --low or a higher --high",
-        )
+        if self.low > self.high:
+            raise PolyplinkError(
+                f"low {self.low:g}, the score that continues a track, is above high {self.high:g}, "
+                "which begins one",
+                "give a lower --low or a higher --high",
+            )
 
 
 @dataclass(frozen=True)

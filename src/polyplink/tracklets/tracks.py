@@ -117,11 +117,11 @@ def update_tracks(
         returned = tracker.update(*boxes, scenes)
     tracks = TRACKERS.check_returned(name, returned, np.ndarray)
     n = len(boxes[0])
-    PolyplinkError.unless(
-        tracks.shape == (n,) and np.issubdtype(tracks.dtype, np.integer),
-        f"tracker {name!r} returns {tracks.dtype} of shape {tracks.shape} for {many(n, 'box')}",
-        "return the number of the track of each box, -1 for a box that is left out",
-    )
+    if tracks.shape != (n,) or not np.issubdtype(tracks.dtype, np.integer):
+        raise PolyplinkError(
+            f"tracker {name!r} returns {tracks.dtype} of shape {tracks.shape} for {many(n, 'box')}",
+            "return the number of the track of each box, -1 for a box that is left out",
+        )
     return tracks
 
 

@@ -121,11 +121,11 @@ def chosen_cases(names: Sequence[str], device: str) -> list[Case]:
     cases = [find_named("benchmark", name, CASES) for name in names]
     unable = [case.name for case in cases if not case.gpu]
     able = [case.name for case in ROWS if case.gpu]
-    PolyplinkError.unless(
-        not (device.startswith("cuda") and unable),
-        f"no GPU is used for {', '.join(unable)}",
-        f"leave --device out, or name some of {', '.join(able)}",
-    )
+    if device.startswith("cuda") and unable:
+        raise PolyplinkError(
+            f"no GPU is used for {', '.join(unable)}",
+            f"leave --device out, or name some of {', '.join(able)}",
+        )
     return cases
 
 
@@ -146,10 +146,10 @@ def run_benches(
     cases, torch_device = chosen_cases(names, device), pick_device(device)
     if size is not None:
         largest = max(cases, key=lambda case: case.least)
-        PolyplinkError.unless(
-            size >= largest.least,
-            f"{largest.name} cannot be measured at size {size}",
-            f"give {largest.least} or more, or leave --size out",
-        )
+        if size < largest.least:
+            raise PolyplinkError(
+                f"{largest.name} cannot be measured at size {size}",
+                f"give {largest.least} or more, or leave --size out",
+            )
     for case in cases:
         yield measure(case, case.size if size is None else size, torch_device)

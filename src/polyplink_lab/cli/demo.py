@@ -63,9 +63,8 @@ def demo(
     key, mark = content_key("demo", preset, seed, recipe), out / _MARK
     if not mark.is_file() or read_json(mark).get("key") != key:
         new = not out.exists() or (out.is_dir() and not any(out.iterdir()))
-        PolyplinkError.unless(
-            new, f"{out} holds something else", "name another folder, or remove it"
-        )
+        if not new:
+            raise PolyplinkError(f"{out} holds something else", "name another folder, or remove it")
         write_json(mark, {"key": key})
 
     first = out / FIRST

@@ -174,27 +174,25 @@ def _chosen(
 
     subjects = list(dict.fromkeys(subject for table in tables for subject in table.subjects))
     for subject in only:
-        PolyplinkError.unless(
-            subject in subjects,
-            f"{name} has no row of {subject!r}",
-            f"choose among {', '.join(subjects)}",
-        )
+        if subject not in subjects:
+            raise PolyplinkError(
+                f"{name} has no row of {subject!r}", f"choose among {', '.join(subjects)}"
+            )
     headings = {cell.column for table in tables for cell in both_precisions(table.cells)}
     for column in columns:
-        PolyplinkError.unless(
-            column in headings,
-            f"{name} has no column {column!r}",
-            f"choose among {', '.join(sorted(headings))}",
-        )
+        if column not in headings:
+            raise PolyplinkError(
+                f"{name} has no column {column!r}", f"choose among {', '.join(sorted(headings))}"
+            )
     cut = [replace(table, cells=in_columns(table.cells, columns)) for table in tables]
     chosen = [
         table for table in cut if table.cells and (not only or set(only) & set(table.subjects))
     ]
-    PolyplinkError.unless(
-        bool(chosen),
-        f"{', '.join(only)} has no cell in the columns {', '.join(columns)}",
-        "leave --only or --columns out",
-    )
+    if not chosen:
+        raise PolyplinkError(
+            f"{', '.join(only)} has no cell in the columns {', '.join(columns)}",
+            "leave --only or --columns out",
+        )
     return chosen
 
 

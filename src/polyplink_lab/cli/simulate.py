@@ -123,12 +123,11 @@ def _check(seed: int, workers: int, progress: Progress) -> "Result[list[Row]]":
 
 def _refuse_unread(out: StrPath | None, **changed: bool) -> None:
     """Refuse options that were set but that --check does not use."""
-    PolyplinkError.unless(
-        out is None, "--check writes nothing", f"leave {out} out, or leave --check out"
-    )
+    if out is not None:
+        raise PolyplinkError("--check writes nothing", f"leave {out} out, or leave --check out")
     for name, is_changed in changed.items():
-        PolyplinkError.unless(
-            not is_changed,
-            f"--check lays out real-colon-sim as it is and does not read --{name}",
-            f"leave --{name} out, or leave --check out",
-        )
+        if is_changed:
+            raise PolyplinkError(
+                f"--check lays out real-colon-sim as it is and does not read --{name}",
+                f"leave --{name} out, or leave --check out",
+            )

@@ -219,9 +219,8 @@ def _configured(
         hint = "evaluate on procedures that no recipe trains on: --part, or --set part=NAME"
         tables.disjoint_parts(part, config.part, hint)
     names = [config.name for config in configs]
-    PolyplinkError.unless(
-        len(set(names)) == len(names), f"two of the recipes {names} have one name", "rename one"
-    )
+    if len(set(names)) != len(names):
+        raise PolyplinkError(f"two of the recipes {names} have one name", "rename one")
     return configs
 
 

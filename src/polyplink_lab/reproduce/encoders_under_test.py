@@ -293,9 +293,8 @@ def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Pa
     """
     run = run_folder(workspace, recipe)
     if not (run / WEIGHTS_FILE).is_file():
-        PolyplinkError.unless(
-            workspace.may_train, f"no run of {recipe.name} at {run}", "let it train: --train"
-        )
+        if not workspace.may_train:
+            raise PolyplinkError(f"no run of {recipe.name} at {run}", "let it train: --train")
         start = start_of(recipe, workspace.sets)
         train(
             recipe,

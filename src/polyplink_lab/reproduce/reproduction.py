@@ -289,11 +289,12 @@ def similarity_form(table: str) -> VisualForm:
 def check_polyps(data: DataSet, part: str, table: str) -> None:
     """Refuse data without true polyps before anything is trained."""
     in_part = data.detections["procedure_id"].is_in(data.part(part))
-    PolyplinkError.unless(
-        data.detections["polyp_id"].filter(in_part).is_not_null().any(),
-        f"table detections: column polyp_id is empty in the part {part!r}, and {table} needs it",
-        "name a labelled part with --part",
-    )
+    if not data.detections["polyp_id"].filter(in_part).is_not_null().any():
+        raise PolyplinkError(
+            f"table detections: column polyp_id is empty in the part {part!r}, and {table} needs "
+            "it",
+            "name a labelled part with --part",
+        )
 
 
 def find_part(data: DataSet, part: str | None) -> str:

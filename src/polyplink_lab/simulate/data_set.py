@@ -96,10 +96,10 @@ def simulate(
         >>> data.procedures.height, data.polyps.height
         (4, 8)
     """
-    PolyplinkError.unless(seed >= 0, f"--seed {seed} is below 0", "give 0 or more")
-    PolyplinkError.unless(
-        workers >= 1, f"{workers} workers cannot render", "give --workers 1 or more"
-    )
+    if seed < 0:
+        raise PolyplinkError(f"--seed {seed} is below 0", "give 0 or more")
+    if workers < 1:
+        raise PolyplinkError(f"{workers} workers cannot render", "give --workers 1 or more")
     check_device(device)
     record = RunRecord("simulate", settings=preset, seed=seed)
     settings = SimulationSettings.of(preset, seed, device)

@@ -103,7 +103,8 @@ class Preset:
             self._require(not unknown, problem, "the names of released procedures")
 
     def _require(self, holds: bool, problem: str, expected: str) -> None:
-        PolyplinkError.unless(holds, f"{self.name}{problem}", f"give {expected}")
+        if not holds:
+            raise PolyplinkError(f"{self.name}{problem}", f"give {expected}")
 
     def at_difficulty(self, difficulty: float | None) -> "Preset":
         """This preset at another difficulty, which becomes part of its name; None: unchanged."""

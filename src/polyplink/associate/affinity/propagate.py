@@ -153,11 +153,11 @@ def propagate(
     all_preferences = np.atleast_1d(np.asarray(preferences, dtype=np.float64))
     if not np.isfinite(all_preferences).all():
         raise PolyplinkError("a preference is not finite", "give finite preferences")
-    PolyplinkError.unless(
-        not getattr(config, "DISABLE_JIT", 0),
-        "affinity propagation only runs compiled, but NUMBA_DISABLE_JIT is set",
-        "unset NUMBA_DISABLE_JIT",
-    )
+    if getattr(config, "DISABLE_JIT", 0):
+        raise PolyplinkError(
+            "affinity propagation only runs compiled, but NUMBA_DISABLE_JIT is set",
+            "unset NUMBA_DISABLE_JIT",
+        )
     n, p = similarity.shape[0], all_preferences.size
     labels = np.zeros((p, n), dtype=np.int32)
     converged = np.ones(p, dtype=np.bool_)

@@ -35,14 +35,15 @@ def check_is_folder(path: Path, hint: str = "check the path") -> None:
         path: The path.
         hint: How to fix a path that does not exist.
     """
-    PolyplinkError.unless(
-        not path.is_file(),
-        f"{path} is a file, but a folder is expected",
-        _NEXT.get(path.suffix.lower(), "give the folder that contains it").format(
-            path=shlex.quote(str(path))
-        ),
-    )
-    PolyplinkError.unless(path.is_dir(), f"no folder {path}", hint)
+    if path.is_file():
+        raise PolyplinkError(
+            f"{path} is a file, but a folder is expected",
+            _NEXT.get(path.suffix.lower(), "give the folder that contains it").format(
+                path=shlex.quote(str(path))
+            ),
+        )
+    if not path.is_dir():
+        raise PolyplinkError(f"no folder {path}", hint)
 
 
 def raise_unreadable(error: OSError) -> NoReturn:
@@ -79,11 +80,8 @@ def read_small(path: str, limit: int | None = None) -> bytes:
 
 def check_utf8(name: str, folder: object) -> str:
     """Return a file's name if it is UTF-8; a table cannot hold any other."""
-    PolyplinkError.unless(
-        name.isascii() or not re.search(r"[\ud800-\udfff]", name),
-        f"the name of {name} in {folder} is not UTF-8",
-        "rename it",
-    )
+    if not name.isascii() and re.search(r"[\ud800-\udfff]", name):
+        raise PolyplinkError(f"the name of {name} in {folder} is not UTF-8", "rename it")
     return name
 
 

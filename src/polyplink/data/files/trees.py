@@ -241,7 +241,8 @@ def image_files(folder: Path) -> list[Path]:
     """
     check_is_folder(folder)
     names = image_names(folder)
-    PolyplinkError.unless(bool(names), f"{folder} has no image files", "check the path")
+    if not names:
+        raise PolyplinkError(f"{folder} has no image files", "check the path")
     return [folder / name for name in names]
 
 

@@ -224,23 +224,27 @@ def open_video(path: Path) -> Iterator[Video]:
 
     if not path.is_file():
         raise PolyplinkError(f"video {path} is missing", "restore it, or correct `source`")
-    PolyplinkError.unless(path.stat().st_size > 0, f"video {path} is empty", "copy it again")
+    if path.stat().st_size == 0:
+        raise PolyplinkError(f"video {path} is empty", "copy it again")
     try:
         container = av.open(str(path), metadata_errors="replace")
     except (av.error.FFmpegError, OSError) as error:
-        PolyplinkError.unless(is_video(path.name), *_not_a_video(path))
+        if not is_video(path.name):
+            raise PolyplinkError(*_not_a_video(path)) from None
         raise PolyplinkError(
             f"video {path} cannot be opened ({first_line(error)})",
             "copy it again; ffmpeg may be able to repair a recording that was cut short",
         ) from None
     with container:
         # FFmpeg draws the letters of a text file as a video.
-        PolyplinkError.unless(container.format.name != "tty", *_not_a_video(path))
+        if container.format.name == "tty":
+            raise PolyplinkError(*_not_a_video(path)) from None
         # It also takes the JPEG images in an archive for a video.
         with path.open("rb") as file:
             archived = container.format.name == "mjpeg" and file.read(2) != b"\xff\xd8"
         hint = "unpack an archive, and give the folder of its images"
-        PolyplinkError.unless(not archived, _not_a_video(path)[0], hint)
+        if archived:
+            raise PolyplinkError(_not_a_video(path)[0], hint)
         if not container.streams.video:
             raise PolyplinkError(f"{path} has no video in it", "give the recording itself")
         stream = container.streams.video[0]

@@ -71,11 +71,10 @@ class BoxImport(Import):
     video: Path | None = None
 
     def __post_init__(self) -> None:
-        PolyplinkError.unless(
-            self.identity in IDENTITIES,
-            f"no identity {self.identity!r}",
-            f"give --identity {' or '.join(IDENTITIES)}",
-        )
+        if self.identity not in IDENTITIES:
+            raise PolyplinkError(
+                f"no identity {self.identity!r}", f"give --identity {' or '.join(IDENTITIES)}"
+            )
 
     @property
     def first(self) -> int:
@@ -239,7 +238,8 @@ def assemble(
     rows = _procedure_rows(sources, defaults)
     place = files[0] if len(files) == 1 else folder
     left_out, hint = faults.first_left_out
-    PolyplinkError.unless(rows.height > 0, f"{place} holds no procedure: {left_out}", hint)
+    if rows.height == 0:
+        raise PolyplinkError(f"{place} holds no procedure: {left_out}", hint)
     boxes = boxes.join(
         rows.select("procedure_id", "source"), on="procedure_id", how="left", maintain_order="left"
     )

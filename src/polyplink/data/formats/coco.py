@@ -192,22 +192,23 @@ def import_coco(
     root, files = _find_files(source)
     if boxes is not None and len(files) > 1:  # the results may lie beside the annotations
         files = [(path, part) for path, part in files if path.resolve() != boxes.resolve()]
-    PolyplinkError.unless(
-        boxes is None or len(files) == 1,
-        f"{source} has {len(files)} annotation files, but results refer to the images of one",
-        "give the file",
-    )
+    if boxes is not None and len(files) != 1:
+        raise PolyplinkError(
+            f"{source} has {len(files)} annotation files, but results refer to the images of one",
+            "give the file",
+        )
     certain = source.is_file() or len(files) == 1
     read = partial(
         _read_annotations, root=root, strict=reading.strict, results=boxes, certain=certain
     )
     frames, annotated, videos = read_tables(read, list(enumerate(files)), reading)
     n_others = faults.number_of(NO_COCO)
-    PolyplinkError.unless(
-        n_others < len(files) or certain,
-        f"none of the {len(files)} JSON files in {source} has the lists `images` and `annotations`",
-        "give the file with the boxes",
-    )
+    if n_others >= len(files) and not certain:
+        raise PolyplinkError(
+            f"none of the {len(files)} JSON files in {source} has the lists `images` and "
+            "`annotations`",
+            "give the file with the boxes",
+        )
     kinds = (_UNLISTED_CATEGORY, _CROWD, _UNLISTED_IMAGE)
     n_left_out = sum(faults.number_of(kind, LEFT_OUT) for kind in kinds)
     faults.check_some_usable(annotated, annotated.height + n_left_out)
@@ -288,11 +289,11 @@ def _read_annotations(
     content = load_json(path)
     name, faults = path.name, Faults(strict)
     if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
-        PolyplinkError.unless(
-            not certain and not path.stem.startswith(_PREFIX),
-            f"{path} has no lists `images` and `annotations`",
-            f"give COCO annotations of instances; results alone have no images: `{RESULTS}`",
-        )
+        if certain or path.stem.startswith(_PREFIX):
+            raise PolyplinkError(
+                f"{path} has no lists `images` and `annotations`",
+                f"give COCO annotations of instances; results alone have no images: `{RESULTS}`",
+            )
         faults.warn(NO_COCO, name)
         content = {"images": [], "annotations": []}
 
@@ -546,11 +547,10 @@ def write_coco(data: DataSet, root: Path) -> None:
     parts: dict[str | None, Sequence[str]] = {part: ids for part, ids in data.splits.items() if ids}
     placed = [name for ids in parts.values() for name in ids]
     repeated = next((name for name in placed if placed.count(name) > 1), None)
-    PolyplinkError.unless(
-        repeated is None,
-        f"procedure {repeated!r} is in two parts",
-        "write a data set without overlap",
-    )
+    if repeated is not None:
+        raise PolyplinkError(
+            f"procedure {repeated!r} is in two parts", "write a data set without overlap"
+        )
     unplaced = [i for i in data.procedures["procedure_id"] if i not in placed]
     if unplaced or not parts:
         parts[None] = unplaced

@@ -53,11 +53,11 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
         PolyplinkError: If the file is missing or not a table, or lacks a column.
     """
     table = read_text_table(path)
-    PolyplinkError.unless(
-        not {"video_id", "procedure_id"} <= set(table.columns),
-        f"{path} has the columns procedure_id and video_id, which mean the same",
-        "remove one of them",
-    )
+    if {"video_id", "procedure_id"} <= set(table.columns):
+        raise PolyplinkError(
+            f"{path} has the columns procedure_id and video_id, which mean the same",
+            "remove one of them",
+        )
     table = table.rename({"video_id": "procedure_id"} if "video_id" in table.columns else {})
     known_columns = [name for name in table.columns if name in (*DETECTIONS, "track")]
     unknown_columns = table.drop(known_columns).columns
@@ -73,11 +73,11 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
         raise PolyplinkError(f"{path} has no column {missing[0]!r}", hint)
     for name in (*_BOX, *{"score"}.intersection(table.columns)):
         texts = table.filter(no_number(name))[name]
-        PolyplinkError.unless(
-            texts.is_empty() or not texts.str.contains(r"^\s*-?\d+,\d+\s*$").all(),
-            f"{path} has decimal commas in the column {name}",
-            "write numbers with a decimal point, 1.5 and not 1,5",
-        )
+        if not texts.is_empty() and texts.str.contains(r"^\s*-?\d+,\d+\s*$").all():
+            raise PolyplinkError(
+                f"{path} has decimal commas in the column {name}",
+                "write numbers with a decimal point, 1.5 and not 1,5",
+            )
     line = pl.col("item") + 2  # after the header
     at = place_text("place.line", file=pl.lit(path.name), number=line)
     return table.with_columns(*(number(column) for column in _BOX), at=at)

@@ -91,11 +91,11 @@ def import_cvat(
     folder = source_folder(source)
     read = partial(_read, root=folder, attribute=attribute, strict=reading.strict)
     boxes, procedures = read_tables(read, _find_files(source), reading)
-    PolyplinkError.unless(
-        attribute == POLYP or boxes.is_empty() or boxes["track"].null_count() > 0,
-        f"no box in {source} has an attribute {attribute!r}",
-        "give the name of an attribute as in CVAT's labels, or leave out --attribute",
-    )
+    if attribute != POLYP and not boxes.is_empty() and boxes["track"].null_count() == 0:
+        raise PolyplinkError(
+            f"no box in {source} has an attribute {attribute!r}",
+            "give the name of an attribute as in CVAT's labels, or leave out --attribute",
+        )
     repeated = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
     if repeated.len():
         raise PolyplinkError(

@@ -80,13 +80,14 @@ def import_masks(
     images, masks = source / image_folder, source / mask_folder
     for option, folder in (("image_folder", images), ("mask_folder", masks)):
         hint = f"name it with --{option.replace('_', '-')}"
-        PolyplinkError.unless(folder.is_dir(), f"no folder {folder}", hint)
+        if not folder.is_dir():
+            raise PolyplinkError(f"no folder {folder}", hint)
     frames = _pair(images, masks, faults)
-    PolyplinkError.unless(
-        frames.height > 0,
-        f"{masks} has no mask (an image file named as its image)",
-        "name the folder with --mask-folder",
-    )
+    if frames.height == 0:
+        raise PolyplinkError(
+            f"{masks} has no mask (an image file named as its image)",
+            "name the folder with --mask-folder",
+        )
     frames = _place(frames, source, faults).with_columns(
         frame=pl.col("frame").fill_null(reading.first),
         image=pl.lit(f"{image_folder}/") + pl.col("image"),
@@ -179,9 +180,10 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
         )
     table = read_text_table(path)
     missing = sorted({"image", "procedure_id"} - {*table.columns})
-    PolyplinkError.unless(
-        not missing, f"{path} has no column {', '.join(missing)}", "write image and procedure_id"
-    )
+    if missing:
+        raise PolyplinkError(
+            f"{path} has no column {', '.join(missing)}", "write image and procedure_id"
+        )
     order = pl.int_range(pl.len(), dtype=pl.Int64).over("procedure_id")
     table = table.select(
         "procedure_id",
@@ -192,11 +194,11 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
     unplaced = frames.join(table, on="stem", how="anti", maintain_order="left")
     faults.warn_rows(Message("import.unlisted_mask"), unplaced)
     placed = frames.join(table, on="stem", how="inner", maintain_order="left")
-    PolyplinkError.unless(
-        placed.height > 0,
-        f"{path} lists none of {frames.height} masks (first: {frames['at'][0]})",
-        "write the names of their images into its column image",
-    )
+    if placed.height == 0:
+        raise PolyplinkError(
+            f"{path} lists none of {frames.height} masks (first: {frames['at'][0]})",
+            "write the names of their images into its column image",
+        )
     return placed
 
 

@@ -74,9 +74,8 @@ def import_mot(
         PolyplinkError: If there is no sequence, or the size of its frames is unknown; if strict, at
             the first fault.
     """
-    PolyplinkError.unless(
-        kind is None or kind in KINDS, f"no kind {kind!r}", f"give --kind {' or '.join(KINDS)}"
-    )
+    if kind is not None and kind not in KINDS:
+        raise PolyplinkError(f"no kind {kind!r}", f"give --kind {' or '.join(KINDS)}")
     options.setdefault("first_frame", FIRST)
     reading = BoxImport(source, **options)
     sequences = _find_sequences(source, kind, reading.faults)
@@ -184,11 +183,8 @@ def _read_sequence(
     # that does not exist, so that it is reported as missing.
     frame = pl.col("frame").cast(pl.Int64, strict=False)
     images = info.get("imdir", "img1")
-    PolyplinkError.unless(
-        re.search(OUTSIDE, images) is None,
-        f"{path}: imDir is {images!r}",
-        "name a folder next to seqinfo.ini",
-    )
+    if re.search(OUTSIDE, images) is not None:
+        raise PolyplinkError(f"{path}: imDir is {images!r}", "name a folder next to seqinfo.ini")
     folder = sequence.folder / images
     files = numbered(folder, IMAGE_ENDINGS)
     image = pl.lit(None, dtype=pl.String)

@@ -62,11 +62,8 @@ def find_videos(
             f"{video_source} is one video, but the boxes are of several procedures",
             "give a folder of videos, each named as its procedure",
         )
-    PolyplinkError.unless(
-        video_source is None or video_source.exists(),
-        f"no file or folder {video_source}",
-        "check the path of the video",
-    )
+    if video_source is not None and not video_source.exists():
+        raise PolyplinkError(f"no file or folder {video_source}", "check the path of the video")
     rows = []
     listing = cache(videos_in)  # each folder is listed once, however many procedures search it
     for row in procedures.iter_rows(named=True):

@@ -81,9 +81,8 @@ def import_yolo(
         PolyplinkError: If there are no labels, the size of a frame is unknown, or the meaning of
             the sixth value is ambiguous; if strict, at the first fault.
     """
-    PolyplinkError.unless(
-        sixth is None or sixth in SIXTH, f"no sixth {sixth!r}", f"give --sixth {' or '.join(SIXTH)}"
-    )
+    if sixth is not None and sixth not in SIXTH:
+        raise PolyplinkError(f"no sixth {sixth!r}", f"give --sixth {' or '.join(SIXTH)}")
     reading = BoxImport(source, **options)
     faults = reading.faults
 
@@ -97,7 +96,8 @@ def import_yolo(
     boxes, sizes, blank = read_tables(read, chunks, reading)
     left_out, hint = faults.first_left_out
     readable = not boxes.is_empty() or blank.height == len(files)
-    PolyplinkError.unless(readable, f"no line of {source} is a box: {left_out}", hint)
+    if not readable:
+        raise PolyplinkError(f"no line of {source} is a box: {left_out}", hint)
     frames = _frames(files, source, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("import.classes", boxes["class"])
@@ -411,11 +411,10 @@ def write_yolo(data: DataSet, root: Path) -> None:
         folder_of: dict[str, str] = {}
         for procedure_id, frame, text in _lines(data, tracks).iter_rows():
             if procedure_id not in folder_of:
-                PolyplinkError.unless(
-                    procedure_id.split("/", maxsplit=1)[0] not in PARTS,
-                    f"procedure {procedure_id!r} has the name of a part",
-                    "give it another name",
-                )
+                if procedure_id.split("/", maxsplit=1)[0] in PARTS:
+                    raise PolyplinkError(
+                        f"procedure {procedure_id!r} has the name of a part", "give it another name"
+                    )
                 folders = (file_name(name, exact=True) for name in procedure_id.split("/"))
                 folder = labels.joinpath(part_of.get(procedure_id, ""), *folders)
                 folder.mkdir(parents=True)

@@ -221,9 +221,8 @@ def fit_detector(
         if done < batches.in_an_epoch:
             continue
         mean_loss = loss_sum.item() / done
-        PolyplinkError.unless(
-            math.isfinite(mean_loss), "the loss is not finite", "train with a smaller --rate"
-        )
+        if not math.isfinite(mean_loss):
+            raise PolyplinkError("the loss is not finite", "train with a smaller --rate")
         loss_sum.zero_()
         state.epoch += 1
         state.losses.append(mean_loss)

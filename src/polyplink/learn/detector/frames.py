@@ -94,11 +94,11 @@ def read_frames(
         boxes.append(np.empty((0, 4)))
         names.append(str(file))
     pixels.append(further)
-    PolyplinkError.unless(
-        any(len(boxes_of_frame) for boxes_of_frame in boxes),
-        f"{folder} has no annotated polyp with an image in these procedures",
-        "give another --part",
-    )
+    if not any(len(boxes_of_frame) for boxes_of_frame in boxes):
+        raise PolyplinkError(
+            f"{folder} has no annotated polyp with an image in these procedures",
+            "give another --part",
+        )
     return TrainingFrames(
         np.concatenate(pixels), np.array(sizes, np.float32), pad_boxes(boxes), tuple(names)
     )

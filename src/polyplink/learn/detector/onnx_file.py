@@ -35,7 +35,8 @@ def read_network(path: Path) -> YoloxNano:
     Raises:
         PolyplinkError: If the file is missing or of another network.
     """
-    PolyplinkError.unless(path.is_file(), f"no file {path}", "give --init an existing file")
+    if not path.is_file():
+        raise PolyplinkError(f"no file {path}", "give --init an existing file")
     if path.suffix == ".param":
         return coco_start(path)
     with extras_installed("reading a detector's weights"):
@@ -57,6 +58,7 @@ def read_network(path: Path) -> YoloxNano:
     is_same_network = {name: tensor.shape for name, tensor in weights.items()} == {
         name: tensor.shape for name, tensor in state.items()
     }
-    PolyplinkError.unless(is_same_network, problem, remedy)
+    if not is_same_network:
+        raise PolyplinkError(problem, remedy)
     network.load_state_dict(weights)
     return network

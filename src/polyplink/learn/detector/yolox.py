@@ -253,7 +253,8 @@ def coco_start(param: Path) -> YoloxNano:
     network = YoloxNano()
     binary = param.with_suffix(".bin")
     for path in (param, binary):
-        PolyplinkError.unless(path.is_file(), f"no file {path}", "give both files, side by side")
+        if not path.is_file():
+            raise PolyplinkError(f"no file {path}", "give both files, side by side")
     logits = {id(head.class_logit) for head in network.heads if isinstance(head, Head)}
     convs = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
     try:
