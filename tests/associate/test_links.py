@@ -134,6 +134,15 @@ def test_cross_probabilities_come_from_a_fit_without_the_procedure() -> None:
             np.testing.assert_allclose(P, model.probability(views))
     assert cross_probabilities([], []) == []
 
+    # Procedures of one patient are left out together.
+    patients = ["ann", "bob"] * 2
+    by_patient = cross_probabilities(variants, pairs, patients=patients)
+    assert not isinstance(by_patient, str)
+    model = fit_links(pairs[1::2])
+    assert isinstance(model, LinkModel)
+    np.testing.assert_allclose(by_patient[2][0], model.probability(variants[2][0][0]))
+    assert isinstance(cross_probabilities(variants[:2], pairs[:2], patients=["ann"] * 2), str)
+
 
 def test_runs_and_a_common_component_prepare_links_for_short_recordings_of_another_camera() -> None:
     def recording(seed: int, polyps: list[int], common: float) -> tuple[Views, list[str | None]]:

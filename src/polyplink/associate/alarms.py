@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.associate.links import cross_fit, logistic
+from polyplink.associate.links import cross_fit, folds_of, logistic
 from polyplink.associate.similarity import Reals, expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
@@ -185,14 +185,14 @@ def fit_alarms(
     usable = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
     X, V = features.to_numpy()[usable], np.asarray(vectors, np.float64)[usable]  # t f, t d
     names = np.asarray(polyps, dtype=object)[usable]
-    groups = np.unique(np.asarray(patients, dtype=str)[usable], return_inverse=True)[1]
+    fitted_patients = np.asarray(patients, dtype=str)[usable].tolist()
+    n_patients = len(set(fitted_patients))
     real = np.asarray([name is not None for name in names], dtype=np.bool_)
-    fold = groups % FOLDS
+    fold = folds_of(fitted_patients, FOLDS)
     for tested in np.unique(fold):
         if len(set(real[fold != tested])) < 2:
             kinds = f"{int(real.sum())} of {many(real.size, 'tracklet')} show a polyp"
-            patients_given = many(len(set(groups)), "patient")
-            return f"{kinds}, of {patients_given}: both kinds are needed in several"
+            return f"{kinds}, of {many(n_patients, 'patient')}: both kinds are needed in several"
     if not real.size:
         return "there is no tracklet of a detector"
 
@@ -236,7 +236,7 @@ def fit_alarms(
         tuple(linear[:f].tolist()),
         tuple(linear[f:].tolist()),
         threshold,
-        text_of([Message(groups_of, {"n": len(set(groups))}), kept_message]),
+        text_of([Message(groups_of, {"n": n_patients}), kept_message]),
     )
     of_all = np.full(usable.size, np.nan)
     of_all[usable] = crossed

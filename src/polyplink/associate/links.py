@@ -326,6 +326,17 @@ Fit = Callable[[Reals, npt.NDArray[Any], float], tuple[Reals, float]]
 """Fits coefficients (t,), intercept to terms (m, t), targets (m,), at a penalty or its inverse."""
 
 
+def folds_of(patients: Sequence[str], most: int) -> npt.NDArray[np.int64]:
+    """Fold of each row (n,), at most `most`; the rows of a patient (n,) are in one fold.
+
+    Example:
+        >>> folds_of(["ann", "bob", "ann", "cy"], most=2)
+        array([0, 1, 0, 0])
+    """
+    number_of = {patient: number for number, patient in enumerate(dict.fromkeys(patients))}
+    return np.array([number_of[patient] % most for patient in patients], dtype=np.int64)
+
+
 def cross_fit(
     X: Reals, y: npt.NDArray[Any], fold: npt.NDArray[np.integer], fit: Fit, penalty: float
 ) -> Reals:
@@ -413,15 +424,17 @@ def cross_probabilities(
     procedures: Sequence[Sequence[Labelled]],
     pairs: Sequence[Sequence[LabelledPairs]],
     usual: UsualCosines | None = None,
+    patients: Sequence[str] | None = None,
 ) -> list[list[Reals]] | str:
-    """Link probabilities of each procedure by a model fitted on other procedures.
+    """Link probabilities of each procedure by a model fitted on procedures of other patients.
 
-    Up to `FOLDS` procedures are left out one at a time, more in `FOLDS` groups.
+    Up to `FOLDS` patients are left out one at a time, more in `FOLDS` groups.
 
     Args:
         procedures: The procedures, each in one or more variants of its views.
         pairs: Pairs of each procedure, as for `fit_links`.
         usual: The usual cosines that these pairs were made with.
+        patients: Patient of each procedure; by default, each is of another.
 
     Returns:
         The probabilities (n, n) of each variant of each procedure; or the reason why no model can
@@ -430,9 +443,11 @@ def cross_probabilities(
     Raises:
         PolyplinkError: If a vector is zero or not finite.
     """
-    if len(procedures) == 1:
-        return str(Message("origin.one_procedure"))
-    fold = np.arange(len(procedures)) % min(FOLDS, max(len(procedures), 1))
+    if patients is None:
+        patients = [str(number) for number in range(len(procedures))]
+    fold = folds_of(patients, FOLDS)
+    if procedures and len(np.unique(fold)) == 1:
+        return str(Message("origin.one_patient" if len(procedures) > 1 else "origin.one_procedure"))
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
         training = [
@@ -452,12 +467,16 @@ def cross_probabilities(
 
 
 def fit_and_cross_fit(
-    procedures: Sequence[Sequence[Labelled]], *, runs: bool = False
+    procedures: Sequence[Sequence[Labelled]],
+    *,
+    patients: Sequence[str] | None = None,
+    runs: bool = False,
 ) -> tuple[LinkModel, list[list[Reals]]] | str:
-    """Fit a model of links on procedures, and judge each by a model fitted on others.
+    """Fit a model of links on procedures, and judge each by a model fitted on other patients.
 
     Args:
         procedures: The procedures, each in one or more variants of its views.
+        patients: Patient of each procedure; by default, each is of another.
         runs: Whether the models are also fitted on the `short_runs` of every variant.
 
     Returns:
@@ -480,7 +499,7 @@ def fit_and_cross_fit(
     model = fit_links(pairs, usual)
     if isinstance(model, str):
         return model
-    crossed = cross_probabilities(procedures, pairs, usual)
+    crossed = cross_probabilities(procedures, pairs, usual, patients)
     return crossed if isinstance(crossed, str) else (model, crossed)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.links import Fit, cross_fit, logistic
+from polyplink.associate.links import Fit, cross_fit, folds_of, logistic
 from polyplink.associate.similarity import Reals, expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
@@ -216,15 +216,14 @@ def _with_best_penalty(
         Coefficients (d,) and intercept, cross-fitted values (p,), and those of a constant (p,); or
         the reason why there is no probe.
     """
-    groups = np.unique(np.asarray(patients, dtype=str), return_inverse=True)[1]
-    if y.size < FEWEST or len(set(groups.tolist())) < 2:
-        n_patients = len(set(groups.tolist()))
+    n_patients = len(set(patients))
+    if y.size < FEWEST or n_patients < 2:
         return (
             f"{many(y.size, 'labelled polyp')} of {many(n_patients, 'patient')}, and at least "
             f"{FEWEST} polyps of two patients are needed"
         )
     scale = math.sqrt(float(units.var(axis=0).sum())) or 1.0
-    Z, fold = units / scale, groups % FOLDS
+    Z, fold = units / scale, folds_of(patients, FOLDS)
     # Under the largest penalty the model is a constant.
     tried = [*PENALTIES.tolist(), 1e9]
     crossed = np.array([cross_fit(Z, y, fold, fit, penalty) for penalty in tried])  # t p

@@ -56,7 +56,6 @@ def fit_calibration(
     names = prepared.procedures
     labelled = prepared if truth is None else with_truth(prepared, truth)
     truth_data = prepared.data if truth is None else read_data(truth)
-    patient = pl.concat_str("dataset", "patient", separator="/")
     point, warnings = fit_point(
         recorded_point(record.operating),
         labelled,
@@ -64,7 +63,7 @@ def fit_calibration(
         None if truth is None else keep,
         source=box_source(data, prepared.data, names),
         polyps=true_counts(truth_data, names, every=truth is not None),
-        patients=dict(truth_data.procedures.select("procedure_id", patient).iter_rows()),
+        patients=truth_data.patients,
         tolerance=tolerance,
     )
     point, fitted, missing = fit_probes(point, truth_data, labelled, embeddings)
@@ -145,6 +144,7 @@ def fit_point(
         source,
         polyps,
         point.tolerance if tolerance is None else tolerance,
+        patients,
     )
     if fitted.links is None:
         here = Message("origin.here", {"why": fitted.origin})
@@ -184,11 +184,11 @@ def fit_probes(
     except PolyplinkError as error:  # the adenoma map lacks a term of the data set
         adenomas = pl.repeat(None, data.polyps.height, dtype=pl.Int8, eager=True)
         missing = [f"histology is not reported: {error}"]
-    patient = pl.concat_str("dataset", "patient", separator="/")
     table = (
         data.polyps.select("procedure_id", "polyp_id", "size_mm", adenoma=adenomas)
         .join(of_polyps.unique("group"), on=["procedure_id", "polyp_id"])
-        .join(data.procedures.select("procedure_id", "dataset", patient=patient), on="procedure_id")
+        .join(data.procedures.select("procedure_id", "dataset"), on="procedure_id")
+        .with_columns(patient=pl.col("procedure_id").replace_strict(data.patients))
         .sort("group")
     )
 

@@ -60,7 +60,7 @@ class FittedInterval:
         margin: Polyps added to the range of counts within the spread, on either side.
         lone: Polyps added to an interval of a single number, on either side: 0 or 1.
         held: Share of the procedures with the true number in their interval, each interval
-            fitted on the other procedures.
+            fitted on the other patients.
     """
 
     spread: float
@@ -106,14 +106,18 @@ class Coverage:
 
 
 def fit_interval(
-    links: Sequence[npt.NDArray[np.float64]], polyps: Sequence[int], setting: LearnedLinks
+    links: Sequence[npt.NDArray[np.float64]],
+    polyps: Sequence[int],
+    setting: LearnedLinks,
+    patients: Sequence[str] | None = None,
 ) -> FittedInterval | None:
     """The interval of the lowest score that holds the true number in 90 % of procedures.
 
     Args:
-        links: Link probabilities (n, n) of each procedure, by a model fitted on others.
+        links: Link probabilities (n, n) of each procedure, by a model fitted on other patients.
         polyps: True number of polyps of each procedure.
         setting: Price of a polyp and tolerance.
+        patients: Patient of each procedure; by default, each is of another.
 
     Returns:
         The interval; None if there are too few procedures to guarantee any.
@@ -133,11 +137,11 @@ def fit_interval(
     everything = np.ones(len(true), dtype=np.bool_)
     ladder = best(everything)
 
-    # Each interval fitted on the other procedures, the choice of the ladder included.
+    # Each interval fitted on the other patients, the choice of the ladder included.
+    patient = np.asarray(range(len(true)) if patients is None else patients, dtype=str)
     held = []
     for i in range(len(true)):
-        others = everything.copy()
-        others[i] = False
+        others = patient != patient[i]
         fitted = best(others)
         held.append(fitted.holds[i, fitted.rung(others)])
 

@@ -45,14 +45,15 @@ def find_operating_point(
     source: BoxSource | None = None,
     polyps: Mapping[str, int] | None = None,
     tolerance: float = TOLERANCE,
+    patients: Mapping[str, str] | None = None,
 ) -> OperatingPoint:
     """Fit the links on labelled procedures, and choose prices by cross-fitting.
 
     Every procedure is partitioned under all prices with the probabilities of a model fitted on
-    other procedures. On these partitions a price is chosen for each purpose, and the interval that
+    other patients. On these partitions a price is chosen for each purpose, and the interval that
     holds the true number in 90 % of the procedures (see `fit_interval`). The error of the count is
-    that of each procedure under the price chosen on the others. The model that is stored is fitted
-    on all procedures.
+    that of each procedure under the price chosen on other patients. The model that is stored is
+    fitted on all procedures.
 
     Args:
         procedures: The procedures; those without labels are left out. If none has labels, links are
@@ -61,6 +62,8 @@ def find_operating_point(
         polyps: True number of polyps of each annotated procedure, including polyps without a
             tracklet; by default the number of polyps with a tracklet.
         tolerance: Probability from which a link lowers the cost of a partition.
+        patients: Patient of each procedure; by default, each is of another. Procedures of stills in
+            motion that show the same stills are of one patient.
     """
     labelled = [
         procedure
@@ -78,7 +81,10 @@ def find_operating_point(
         + ([(procedure.views.with_common(COMMON), procedure.polyps)] if stills else [])
         for procedure in labelled
     ]
-    fitted = fit_and_cross_fit(variants, runs=stills)
+    patient_of = patients or {p.procedure_id: p.procedure_id for p in procedures}
+    fitted = fit_and_cross_fit(
+        variants, patients=[patient_of[p.procedure_id] for p in labelled], runs=stills
+    )
     if isinstance(fitted, str):
         return untuned(fitted)
     model, crossed = fitted
@@ -98,7 +104,8 @@ def find_operating_point(
     }
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
     # Only the first variant of a procedure, its own views, is in the error that is stated.
-    off = np.abs(_cross_chosen(counts, errors))[:: len(variants[0])]  # (p,)
+    of_patient = [patient_of[count.procedure] for count in counts]
+    off = np.abs(_cross_chosen(counts, errors, of_patient))[:: len(variants[0])]  # (p,)
     error_and_share = {"error": f"{off.mean():.2f}", "share": f"{100 * (off == 0).mean():.0f}"}
     origin = [
         Message(
@@ -119,7 +126,8 @@ def find_operating_point(
     trials = [(procedure, P) for procedure, P in trials if procedure.procedure_id in n_polyps]
     true = [n_polyps[procedure.procedure_id] for procedure, _ in trials]
     setting = LearnedLinks(prices["count"], tolerance)
-    interval = fit_interval([P for _, P in trials], true, setting)
+    of_trials = [patient_of[procedure.procedure_id] for procedure, _ in trials]
+    interval = fit_interval([P for _, P in trials], true, setting, of_trials)
     calibration = None
     if source is not None:
         views = max((len(P) for _, P in trials), default=0)
@@ -145,19 +153,22 @@ def find_operating_point(
 
 
 def _cross_chosen(
-    counts: Sequence[ProcedureCounts], errors: Sequence[npt.NDArray[np.integer]]
+    counts: Sequence[ProcedureCounts],
+    errors: Sequence[npt.NDArray[np.integer]],
+    patients: Sequence[str],
 ) -> list[int]:
-    """The error of each count under the price that the other procedures choose.
+    """The error of each count under the price that procedures of other patients choose.
 
     Under a price chosen on the same procedures the error of few of them would be 0.
 
     Args:
         counts: Of two procedures or more, under all prices.
         errors: Counted minus true number of polyps of each, under all prices (s,).
+        patients: Patient of each.
     """
     under_others = []
     for place, error in enumerate(errors):
-        others = [i for i, other in enumerate(counts) if other.procedure != counts[place].procedure]
+        others = [i for i, patient in enumerate(patients) if patient != patients[place]]
         choice = choose(
             [counts[i] for i in others], purpose="count", errors=[errors[i] for i in others]
         )
@@ -192,7 +203,12 @@ def fit_trained(encoder: Encoder, prepared: Prepared, data: Path) -> OperatingPo
         return untuned(Message("origin.no_tracklets"))
     embeddings = embed(prepared, NetworkEmbedder(encoder), "in training")
     source = box_source(data, prepared.data, prepared.procedures)
-    return find_operating_point(by_procedure(prepared, embeddings), source, known_counts(prepared))
+    return find_operating_point(
+        by_procedure(prepared, embeddings),
+        source,
+        known_counts(prepared),
+        patients=prepared.data.patients,
+    )
 
 
 def store_operating_point(

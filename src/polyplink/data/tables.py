@@ -381,6 +381,12 @@ class DataSet:
             raise PolyplinkError(f"procedure {min(shared)} is in {first!r} and in {second!r}", hint)
         return ids, second_ids
 
+    @property
+    def patients(self) -> dict[str, str]:
+        """Patient of each procedure, as DATASET/PATIENT: two data sets may share a name."""
+        rows = self.procedures.select("procedure_id", "dataset", "patient").rows()
+        return {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
+
     def adenoma_labels(self, maps: Maps | None = None) -> pl.Series:
         """Label every polyp as adenoma (1) or not (0); see `label_polyps`.
 

@@ -216,8 +216,7 @@ def read_split(
 
 def patients(data: DataSet, procedures: Sequence[str]) -> set[str]:
     """Patients of procedures, as DATASET/PATIENT."""
-    rows = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
-    return {f"{dataset}/{patient}" for dataset, patient in rows.select("dataset", "patient").rows()}
+    return {data.patients[procedure] for procedure in procedures}
 
 
 def probe_encoders(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 
 from polyplink.core.artefacts import to_plain, whole_file
@@ -113,12 +112,8 @@ def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], lis
             train on.
     """
     if config.validation.part is None:
-        patients = data.procedures.select(
-            "procedure_id", pl.concat_str("dataset", "patient", separator="/")
-        )
-        patient_of = dict(patients.iter_rows())
-        names = data.part(config.part)
-        return hold_out({name: patient_of[name] for name in names}, config.validation.every)
+        patients = {name: data.patients[name] for name in data.part(config.part)}
+        return hold_out(patients, config.validation.every)
     hint = "validate on procedures that are not trained on"
     return data.disjoint_parts(config.part, config.validation.part, hint)
 

@@ -39,7 +39,10 @@ def fit_reviews(
         )
     sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
     source = sources.pop() if len(sources) == 1 else None
-    point = find_operating_point(labelled, source, tolerance=before.tolerance)
+    patients = {
+        name: patient for desk in desks for name, patient in desk.prepared.data.patients.items()
+    }
+    point = find_operating_point(labelled, source, tolerance=before.tolerance, patients=patients)
     if point.error is None:
         raise PolyplinkError(point.origin, "finish the review of more procedures")
     assert point.error is not None
