@@ -10,10 +10,9 @@ import mmap
 import os
 import re
 import shlex
-import threading
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from io import BytesIO
@@ -503,7 +502,6 @@ _IMPORT = "polyplink"  # metadata entry with a key that the three tables of an i
 
 
 MOST_ROWS = 1_000_000  # of a file of less than a byte per row, unless the limits are lifted
-_ONE_AT_A_TIME = threading.Lock()  # of the threads that redirect the process's stderr
 _SEAL = b"polyplink CRC-32"  # before the checksum, between pages and footer, where no reader looks
 
 
@@ -573,39 +571,6 @@ def write_data(folder: Path, data: DataSet) -> None:
             write_json(new / _MAP, data.adenoma)
 
 
-@contextmanager
-def _panics_not_printed() -> Iterator[None]:
-    """Discard what polars prints about a panic, which becomes an error; pass on anything else.
-
-    Polars is written in Rust, where a panic prints to the file descriptor of stderr itself.
-    """
-    with _ONE_AT_A_TIME:
-        try:
-            terminal = os.dup(2)
-        except OSError:  # closed
-            yield
-            return
-        end, start = os.pipe()
-        if os.name != "nt":
-            os.set_blocking(start, False)  # a full pipe loses output instead of waiting
-            os.set_blocking(end, False)  # a forked process may hold the other end open
-        os.dup2(start, 2)
-        os.close(start)
-        panicked = False
-        try:
-            yield
-        except pl.exceptions.PanicException:
-            panicked = True
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            with suppress(BlockingIOError):
-                while (printed := os.read(end, 1 << 16)) and not panicked:
-                    os.write(terminal, printed)
-            os.close(end)
-            os.close(terminal)
-
-
 def read_table(path: Path, hint: str) -> pl.DataFrame:
     """Read a Parquet file.
 
@@ -620,7 +585,7 @@ def read_marked(path: Path, hint: str) -> tuple[pl.DataFrame, dict[str, str]]:
     """Read a Parquet file and its metadata; raises as `read_table` does."""
     try:
         # Opened once: another process may replace it.
-        with path.open("rb") as file, _panics_not_printed():
+        with path.open("rb") as file:
             check_table(file, path, hint)
             metadata = pl.read_parquet_metadata(file)
             file.seek(0)

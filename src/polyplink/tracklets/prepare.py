@@ -5,11 +5,10 @@ others. A killed run is continued, and several processes share the work.
 """
 
 import dataclasses
-import errno
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -266,42 +265,23 @@ def prepare(
     check_procedures(names, data.part(None))
     target = prepared_folder(folder, settings)
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
-    with disk_suffices(target):
-        prepared = cut_at_broken(_tables(folder, data, settings, record).select(names))
-        if with_crops and not all(map(prepared.has_crops, names)):
-            with record.stage("crops"):
-                prepared = add_crops(
-                    prepared,
-                    folder,
-                    strict=strict,
-                    workers=workers,
-                    device=device,
-                    progress=progress,
-                )
-        if record.seconds or not (target / "run.json").is_file():
-            record.write(target)
+    prepared = cut_at_broken(_tables(folder, data, settings, record).select(names))
+    if with_crops and not all(map(prepared.has_crops, names)):
+        with record.stage("crops"):
+            prepared = add_crops(
+                prepared,
+                folder,
+                strict=strict,
+                workers=workers,
+                device=device,
+                progress=progress,
+            )
+    if record.seconds or not (target / "run.json").is_file():
+        record.write(target)
     if strict:
         for name, frames in prepared.broken().items():
             refuse_broken(frames[0], prepared.crops_path(name))
     return prepared
-
-
-@contextmanager
-def disk_suffices(folder: Path) -> Iterator[None]:
-    """Replace the error of a full disk by one with a remedy.
-
-    Raises:
-        PolyplinkError: If the disk of `folder` is full.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise PolyplinkError(
-            f"the disk of {folder} is full",
-            "free disk space and run it again: it continues where it stopped",
-        ) from None
 
 
 def add_crops(
