@@ -325,11 +325,6 @@ def test_the_fast_parser_equals_the_full_parser(changes: list[tuple[int, int, st
     assert read[0] == read[1]
 
 
-def test_released_files_are_parsed_without_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("polyplink.data.sets.voc.ET.fromstring")
-    assert len(parse_voc(TEXT, "f.xml").objects) == 2
-
-
 def test_written_tables_equal_the_released_tables(tmp_path: Path) -> None:
     videos, lesions = video_info(), lesion_info()
     sizes = positive_frames().select("width", "height", unique_video_name="video_id")

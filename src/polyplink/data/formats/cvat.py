@@ -6,11 +6,10 @@ key frames when it exports.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from secrets import token_hex
 from typing import IO, Any, Unpack
 from xml.etree import ElementTree as ET
 
@@ -48,16 +47,8 @@ _SHAPES = {"box", "polygon", "polyline", "points", "mask", "ellipse", "cuboid", 
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
 _OF_SHAPE = ("outside", "frame", "rotation", *_EDGES)  # XML attributes of a shape that are read
 _COLUMNS = ("task", "track", "label", "tag", *_OF_SHAPE, POLYP, SCORE)
-_RUNS: Any = {"order": pl.Int64, **dict.fromkeys(_COLUMNS[:4], pl.String)} | dict.fromkeys(
-    ("first", "last"), pl.Int64
-)
 _POINT = r"-?\d+(?:\.\d+)?,-?\d+(?:\.\d+)?"
 _POLYGON = re.compile(rf"{_POINT}(?:;{_POINT}){{2,}}", re.ASCII)
-_PLAIN = rb"[ !#-%'-;=-~]*"  # ASCII without characters that XML escapes
-_FIRST = re.compile(
-    rb'<box((?: \w+="[^"<]*")+) ?>((?:\s*<attribute name="\w+">[^<]*</attribute>)*)\s*</box>'
-)
-
 _Source = tuple[Path, str | None]  # an XML file, or an archive and its XML member
 
 
@@ -152,10 +143,9 @@ def _parse(
     stream.seek(0)
 
     tasks: list[dict[str, str]] = []
-    schema = {"order": pl.Int64, **dict.fromkeys(_COLUMNS, pl.String)}
+    schema = dict.fromkeys(_COLUMNS, pl.String)
     shapes: list[list[Any]] = []
     tables = [pl.DataFrame(schema=schema)]
-    plain = _PlainBoxes(head, attribute)
 
     def flush() -> None:
         """Move the shapes that were read into a table, which takes far less memory."""
@@ -165,7 +155,7 @@ def _parse(
     open_elements: list[ET.Element] = []
     track: list[str | None] = []
     try:
-        for order, (event, element) in enumerate(_events(plain.cut_out(stream))):
+        for event, element in _events(stream):
             if event == "start":
                 if not open_elements and element.tag != "annotations":
                     problem = f"{name} is not of CVAT: its root is <{element.tag}>"
@@ -184,23 +174,17 @@ def _parse(
                 )
             if element.tag == "meta":
                 tasks += _tasks(element)
-            elif parent.tag == "track" and element.tag == plain.mark:
-                plain.runs.append((order, *track, "box", *map(int, element.attrib.values())))
             elif parent.tag == "track" and element.tag in _SHAPES:
-                shapes.append([order, *track, *_shape(element, attribute)])
+                shapes.append([*track, *_shape(element, attribute)])
                 parent.clear()  # a track may hold millions of shapes
                 if len(shapes) == _ROWS:
                     flush()
             elif element.tag == "track":
                 parent.clear()
     except (ET.ParseError, ValueError, LookupError) as error:  # the latter two: its encoding
-        # After boxes were cut out, the parser's line numbers differ from the file's.
-        reason = str(error).partition(": line")[0] if plain.tables else str(error)
-        raise PolyplinkError(f"{name} is not valid XML ({reason})", _MEND) from None
+        raise PolyplinkError(f"{name} is not valid XML ({error})", _MEND) from None
     flush()
-    table = pl.concat([*tables, plain.table().match_to_schema(schema, missing_columns="insert")])
-    table = table.sort("order", maintain_order=True).drop("order")
-    return tasks, table.with_columns(pl.col(POLYP, SCORE).str.strip_chars())
+    return tasks, pl.concat(tables).with_columns(pl.col(POLYP, SCORE).str.strip_chars())
 
 
 def _shape(element: ET.Element, attribute: str) -> list[str | None]:
@@ -214,86 +198,14 @@ def _shape(element: ET.Element, attribute: str) -> list[str | None]:
     return [tag, *values, texts.get(attribute), texts.get(SCORE)]
 
 
-def _events(blocks: Iterable[bytes]) -> Iterator[tuple[str, ET.Element]]:
+def _events(stream: IO[bytes]) -> Iterator[tuple[str, ET.Element]]:
     """The starts and ends of all elements of an XML file."""
     parser: Any = ET.XMLPullParser(("start", "end"))
-    for block in blocks:
+    while block := stream.read(_BLOCK):
         parser.feed(block)
         yield from parser.read_events()
     parser.close()
     yield from parser.read_events()
-
-
-class _PlainBoxes:
-    """Boxes written in the same way as the first one, cut out before the XML is parsed.
-
-    A file may contain millions of boxes with the same attributes in the same order. A regular
-    expression extracts them and replaces each run of consecutive boxes by one element. The parser
-    reads everything else; the elements show which track each run belongs to, and that it is not in
-    a comment.
-
-    Attributes:
-        mark: Tag of these elements, random so that no file can contain it; their attributes are the
-            number of the run's first box, and of the first box after it.
-        runs: A row for each run in a track, read by the parser: `_RUNS`.
-        tables: The boxes, in blocks.
-    """
-
-    def __init__(self, head: bytes, attribute: str) -> None:
-        self.mark = f"run-{token_hex(8)}"
-        self.runs: list[tuple[Any, ...]] = []
-        self.tables: list[pl.DataFrame] = []
-        self._columns: list[str] = []
-        self._pattern: re.Pattern[bytes] | None = None
-        first = _FIRST.search(head)
-        if first is None:
-            return
-        names, texts = re.findall(rb' (\w+)="', first[1]), re.findall(rb'name="(\w+)"', first[2])
-        columns_of_texts = {SCORE: SCORE, attribute: POLYP}
-        self._columns = [n.decode() if n.decode() in _OF_SHAPE else "" for n in names]
-        self._columns += [columns_of_texts.get(n.decode(), "") for n in texts]
-        if len({*names}) == len(names) and len({*texts}) == len(texts) and attribute != SCORE:
-            values = b"".join(rb' %s="(%s)"' % (n, _PLAIN) for n in names)
-            inside = (rb'\s*<attribute name="%s">(%s)</attribute>' % (n, _PLAIN) for n in texts)
-            pattern = rb"\s*<box%s ?>%s\s*</box>" % (values, b"".join(inside))
-            self._pattern = re.compile(pattern)
-
-    def cut_out(self, stream: IO[bytes]) -> Iterator[bytes]:
-        """The file without its plain boxes, block by block."""
-        tail, count, step = b"", 0, len(self._columns) + 1
-        while block := stream.read(_BLOCK):
-            boxes, end, tail = (tail + block).rpartition(b"</box>")
-            if self._pattern is None or not end:
-                yield boxes + end + tail
-                tail = b""
-                continue
-            parts = self._pattern.split(boxes + end)  # text, columns of a box, text, ...
-            columns = {name: parts[k::step] for k, name in enumerate(self._columns, start=1)}
-            self.tables.append(
-                pl.DataFrame(
-                    pl.Series(name, values, pl.Binary).cast(pl.String)
-                    for name, values in columns.items()
-                    if name
-                )
-            )
-            texts = parts[::step]
-            last, start = len(texts) - 1, 0
-            pieces = [texts[0]]
-            for place, text in enumerate(texts[1:], start=1):
-                if text or place == last:
-                    ends = self.mark.encode(), count + start, count + place
-                    pieces += [b'<%s a="%d" b="%d"/>' % ends, text]
-                    start = place
-            count += last
-            yield b"".join(pieces)
-        yield tail
-
-    def table(self) -> pl.DataFrame:
-        """The boxes in tracks: order, and the columns of `_COLUMNS` that exist."""
-        rows = pl.int_ranges("first", "last").alias("row")
-        runs = pl.DataFrame(self.runs, _RUNS, orient="row").with_columns(rows).explode("row")
-        boxes = pl.concat(self.tables) if self.tables else pl.DataFrame()
-        return runs.drop("first", "last", "row").hstack(boxes[runs["row"].to_numpy()])
 
 
 def _tasks(meta: ET.Element) -> list[dict[str, str]]:
