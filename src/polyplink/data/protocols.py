@@ -116,6 +116,12 @@ def split_by_rule(
     return {part: ids for part, ids in parts.items() if ids}
 
 
+def patients_of(procedures: pl.DataFrame) -> dict[str, str]:
+    """Patient of each procedure, as DATASET/PATIENT: two data sets may share a name."""
+    rows = procedures.select("procedure_id", "dataset", "patient").rows()
+    return {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
+
+
 def split_by_patient(
     procedures: pl.DataFrame, polyps: pl.DataFrame, *, share: float = SHARE, seed: int = 0
 ) -> tuple[list[str], list[str]]:
@@ -134,11 +140,10 @@ def split_by_patient(
         Procedure ids of the two sides, in the table's order.
     """
     counts = dict(polyps.group_by("procedure_id").len().iter_rows())
+    owner = patients_of(procedures)
     weights: dict[str, int] = {}
-    rows = procedures.select("procedure_id", "dataset", "patient").rows()
-    for procedure, dataset, patient in rows:
-        key = f"{dataset}/{patient}"
-        weights[key] = weights.get(key, 0) + counts.get(procedure, 0)
+    for procedure, patient in owner.items():
+        weights[patient] = weights.get(patient, 0) + counts.get(procedure, 0)
     order = sorted(weights, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())
     room = round(share * sum(weights.values()))
     first = set()
@@ -146,10 +151,8 @@ def split_by_patient(
         if weights[patient] <= room:
             first.add(patient)
             room -= weights[patient]
-    in_first, in_second = list[str](), list[str]()
-    for procedure, dataset, patient in rows:
-        side = in_first if f"{dataset}/{patient}" in first else in_second
-        side.append(procedure)
+    in_first = [procedure for procedure, patient in owner.items() if patient in first]
+    in_second = [procedure for procedure, patient in owner.items() if patient not in first]
     return in_first, in_second
 
 
@@ -178,8 +181,7 @@ def split_by_shares(
         >>> split_by_shares(table, {"train": 0.5, "test": 0.5})
         {'train': ['a', 'b'], 'test': ['c', 'd']}
     """
-    rows = procedures.select("procedure_id", "dataset", "patient").rows()
-    owner = {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
+    owner = patients_of(procedures)
     weights = Counter(owner.values())
     if len(weights) < len(shares):
         raise PolyplinkError(
@@ -190,7 +192,7 @@ def split_by_shares(
     # Patients with many procedures first, so that the others even out the shares.
     order = sorted(weights, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())
     order.sort(key=lambda key: -weights[key])
-    room = {part: share * len(rows) for part, share in shares.items()}
+    room = {part: share * len(owner) for part, share in shares.items()}
     chosen: dict[str, str] = {}
     for remaining, patient in zip(range(len(order), 0, -1), order, strict=True):
         empty = [part for part in shares if part not in chosen.values()]
@@ -228,10 +230,9 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
             + ("all procedures" if reserved == "all" else "a published part"),
             "give the part another name",
         )
-    rows = procedures.select("procedure_id", "dataset", "patient").rows()
-    owner = {procedure: (dataset, patient) for procedure, dataset, patient in rows}
+    owner = patients_of(procedures)
     part_of_procedure: dict[str, str] = {}
-    part_of_patient: dict[tuple[str, str], str] = {}
+    part_of_patient: dict[str, str] = {}
     for part, ids in splits.items():
         for name in ids:
             if name not in owner:
@@ -244,7 +245,7 @@ def check_splits(splits: object, procedures: pl.DataFrame, source: str) -> None:
             in_another_part = part_of_procedure.setdefault(name, part) != part
             is_repeated = in_another_part or ids.count(name) > 1
             if is_repeated or first_part != part:
-                subject = f"procedure {name}" if is_repeated else f"patient {owner[name][1]}"
+                subject = f"procedure {name}" if is_repeated else f"patient {owner[name]}"
                 raise PolyplinkError(
                     f"{source}: {subject} is in {part} and in {first_part}",
                     "leave each patient in one part",

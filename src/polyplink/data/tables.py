@@ -35,7 +35,7 @@ from polyplink.core.messages import Message
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.limits import refuse_excess
-from polyplink.data.protocols import NAMES, SPLITS, protocol_part
+from polyplink.data.protocols import NAMES, SPLITS, patients_of, protocol_part
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
 
@@ -382,9 +382,8 @@ class DataSet:
 
     @property
     def patients(self) -> dict[str, str]:
-        """Patient of each procedure, as DATASET/PATIENT: two data sets may share a name."""
-        rows = self.procedures.select("procedure_id", "dataset", "patient").rows()
-        return {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
+        """Patient of each procedure, see `patients_of`."""
+        return patients_of(self.procedures)
 
     def adenoma_labels(self, maps: Maps | None = None) -> pl.Series:
         """Label every polyp as adenoma (1) or not (0); see `label_polyps`.
