@@ -80,7 +80,7 @@ def add_weights(
             if value is not None:
                 raise PolyplinkError(
                     f"--{option} is for a published file, and {file} is a folder of `weights "
-                    "save`, whose encoder is complete",
+                    "save` with a complete encoder",
                     "leave it out",
                 )
         return _add_saved(file, name or file.resolve().name)
