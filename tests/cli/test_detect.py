@@ -19,7 +19,7 @@ from polyplink.cli.run import run
 from polyplink.core.artefacts import file_key, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.origin import BoxesOrigin, read_origin
-from polyplink.data.tables import read_data
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.detect import first_pass, folder
 from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, read_record
@@ -330,7 +330,7 @@ def test_a_detector_is_trained_evaluated_and_used(
     empty = tmp_path / "empty"
     empty.mkdir()
     for k in range(4):
-        Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"{k}.png")
+        Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"r{k}_1.png")
     options = ("--frames", "1", "--side", "64", "--empty", empty)
     command = ("train-detector", sample_run.data, "-o", out, *options)
     refused = polyplink(*command, "--init", sample_run.weights)
@@ -340,7 +340,7 @@ def test_a_detector_is_trained_evaluated_and_used(
     assert (facts["procedures"], len(facts["held"]), len(facts["losses"])) == (4, 1, 2)
     assert facts["figures"]["polyps"] >= 1
     record = json.loads(out.with_suffix(".json").read_text())
-    trained_on = {file_key(empty / f"{k}.png") for k in range(4)} & set(record["trained_on"])
+    trained_on = {file_key(empty / f"r{k}_1.png") for k in range(4)} & set(record["trained_on"])
     assert len(trained_on) == 3
     trained_on |= {f"001-00{k}" for k in range(1, 6)}
     assert set(record["trained_on"]) | set(facts["held"]) == trained_on
@@ -374,6 +374,37 @@ def test_a_detector_is_trained_evaluated_and_used(
     detection = succeed("detect", film, tmp_path / "data", "--detector", out)
     assert "trained on simulated pictures: do not rely on what it finds" in detection.stderr
     assert "trained on 1 of these procedures" in detection.stderr
+
+
+@pytest.mark.usefixtures("exported")
+def test_procedures_of_a_patient_and_images_of_a_recording_are_held_out_together(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keep(frames: object, start: YoloxNano, *_: object, **__: object) -> FitState:
+        return FitState(start, start, 1, [0.5])
+
+    monkeypatch.setattr("polyplink.learn.detector.fit.fit_detector", keep)
+    data = read_data(sample_run.data)
+    patients = data.procedures.with_columns(patient=pl.Series(list("abbab")))
+    copied = tmp_path / "patients"
+    shutil.copytree(sample_run.data, copied)
+    write_data(copied, DataSet.of(data.detections, patients, data.polyps, data.splits))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for k in range(6):
+        Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"r{k // 3}_{k}.png")
+    options = ("--frames", "1", "--side", "64", "--held", "0.2", "--empty", empty)
+    train = ("train-detector", copied, "-o", tmp_path / "ours.onnx", *options)
+    result = succeed(*train, "--json")
+    assert json.loads(result.stdout)["held"] == ["001-002", "001-003", "001-005"]
+    trained_on = set(read_record(tmp_path / "ours.onnx").trained_on)
+    first = {file_key(file) for file in empty.glob("r0_*")}
+    assert trained_on == {"001-001", "001-004", *first}
+    for file in empty.glob("r1_*"):
+        file.unlink()
+    one = succeed(*train, "-o", tmp_path / "one.onnx")
+    assert "are of one recording, so none is held out" in one.stderr
+    assert first < set(read_record(tmp_path / "one.onnx").trained_on)
 
 
 @pytest.mark.usefixtures("exported")

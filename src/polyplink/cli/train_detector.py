@@ -1,7 +1,7 @@
 """The verb `train-detector`: a detector of polyps, and its figures on procedures held out."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from polyplink.models.shipped import DETECTOR, is_shipped, shipped_model
 if TYPE_CHECKING:
     import torch
 
+    from polyplink.data.tables import DataSet
     from polyplink.detect.onnx import DetectorRecord
     from polyplink.evaluate.detections import DetectorFigures, Floats
     from polyplink.learn.detector.augmented_frames import TrainingFrames
@@ -67,7 +68,7 @@ def train_detector(
     ] = True,
     held: Annotated[
         float,
-        Option(min=0, max=0.9, help="Share of the procedures held out to measure the detector."),
+        Option(min=0, max=0.9, help="Share of the patients held out to measure the detector."),
     ] = 0.1,
     seed: Annotated[int, Option(min=0, help="Seed of order and augmentation.")] = 0,
     device: options.Device = "auto",
@@ -76,14 +77,17 @@ def train_detector(
 ) -> Result[dict[str, Any]]:
     """Train a detector of polyps on annotated frames; a stopped training continues.
 
-    The network is YOLOX-Nano with one class. A share of the procedures is held out: the figures
-    printed, and the scores that begin and continue a track, are those of these procedures.
+    The network is YOLOX-Nano with one class. The procedures of a share of the patients are held
+    out: the figures printed, and the scores that begin and continue a track, are those of these
+    procedures. The same share of the recordings of --empty is held out.
 
     Args:
         out: The ONNX file to write. It gets its record beside it (NAME.json), and a folder
             NAME-training with the state, epochs.csv, figures.json and training.png.
         init: Detector to start from: the name of a shipped one, an ONNX file of `train-detector`,
             or yolox-nano.param (COCO).
+        empty: Folder of images without a polyp. Their names say which are of one recording, as in
+            `import masks`.
         workers: Threads that read frames; then one process trains, and the others draw its batches.
         progress: Called for procedures and steps.
 
@@ -103,20 +107,19 @@ def train_detector(
     folder = out.with_name(f"{out.stem}-training")
     with sole_writer(folder):
         # Procedures, and images without a polyp, to train on and to measure on.
-        from polyplink.data.files.trees import image_files
         from polyplink.data.tables import read_data
         from polyplink.detect.onnx import DetectorRecord
         from polyplink.encoders.device import pick_device
         from polyplink.evaluate.detections import LEAST_SCORE
         from polyplink.learn.detector.figure import training_figure
         from polyplink.learn.detector.fit import FitConfig
-        from polyplink.learn.detector.frames import read_frames
+        from polyplink.learn.detector.frames import read_frames, recordings_of
         from polyplink.learn.detector.onnx_file import export_detector
         from polyplink.report.printed_tables import detector_lines
 
         torch_device = pick_device(device)
         data_set = read_data(data)
-        trained, unseen = _split(data_set.part(part), held)
+        trained, unseen = _split(_patients(data_set, part), held)
         config = FitConfig(
             side=side,
             epochs=epochs,
@@ -135,11 +138,11 @@ def train_detector(
             "held": held,
             "training": config,
         }
-        images, unseen_images = _split(image_files(empty) if empty else [], held)
+        images, unseen_images = _split(recordings_of(empty) if empty else {}, held)
         start, before = _start(init, seed)
         _claim(folder, to_plain(settings))
         read = partial(read_frames, data, data_set, side=side, most=frames, workers=workers)
-        learned = read(trained, empty=images, progress=partial(progress, "procedures"))
+        learned = read(list(trained), empty=images, progress=partial(progress, "procedures"))
 
         # The network, as an ONNX file.
         processes = max(1, workers - 1)  # this one trains
@@ -159,13 +162,18 @@ def train_detector(
         export_detector(state.mean, out, record)
 
         # What it learned, and its figures on what was held out.
-        facts: dict[str, Any] = {"out": str(out), "procedures": len(trained), "held": unseen}
+        facts: dict[str, Any] = {"out": str(out), "procedures": len(trained), "held": list(unseen)}
         printed = [
             f"{out}: trained on {many(len(learned.pixels), 'frame')} of "
             f"{many(len(trained), 'procedure')} for {many(epochs, 'epoch')}"
         ]
         drawing = folder / "training.png"
         warnings: list[str] = []
+        if held and images and not unseen_images:
+            warnings.append(
+                f"by their names, the images of {empty} are of one recording, so none is held out: "
+                "name them RECORDING_NUMBER"
+            )
         trained_before = {*unseen, *map(file_key, unseen_images)} & set(before.trained_on)
         if trained_before:
             warnings.append(
@@ -173,7 +181,7 @@ def train_detector(
                 "out: these figures are too good"
             )
         if unseen:
-            measured_on = read(unseen, empty=unseen_images)
+            measured_on = read(list(unseen), empty=unseen_images)
             record, figures, predicted = _measured(out, record, measured_on, warnings)
             facts["figures"] = to_plain(figures)
             printed += detector_lines(figures)
@@ -276,14 +284,28 @@ def _measured(
     return record, figures, predicted
 
 
-def _split(names: Sequence[Name], share: float) -> tuple[list[Name], list[Name]]:
-    """Procedures to train on and to measure on: evenly spread, and at least one to train on."""
-    if not names:
-        return [], []
-    count = min(round(share * len(names)) or int(share > 0 and len(names) > 1), len(names) - 1)
-    held_out = {names[(2 * k + 1) * len(names) // (2 * count)] for k in range(count)}
-    trained = [name for name in names if name not in held_out]
-    return trained, [name for name in names if name in held_out]
+def _patients(data: "DataSet", part: str | None) -> dict[str, str]:
+    """The procedures of a part, and the patient of each."""
+    rows = data.procedures.select("procedure_id", "dataset", "patient").iter_rows()
+    patient_of = {name: f"{dataset}/{patient}" for name, dataset, patient in rows}
+    return {name: patient_of[name] for name in data.part(part)}
+
+
+def _split(group_of: Mapping[Name, str], share: float) -> tuple[dict[Name, str], dict[Name, str]]:
+    """Divide names into those to train on and those to measure on; no group is divided.
+
+    The groups to measure on are evenly spread. There is at least one if there are two groups, and
+    at least one group to train on.
+
+    Args:
+        group_of: Name -> its group: the patient of a procedure, the recording of an image.
+        share: Share of the groups to measure on.
+    """
+    groups = list(dict.fromkeys(group_of.values()))
+    count = min(round(share * len(groups)) or int(share > 0), max(len(groups) - 1, 0))
+    held_out = {groups[(2 * k + 1) * len(groups) // (2 * count)] for k in range(count)}
+    trained = {name: group for name, group in group_of.items() if group not in held_out}
+    return trained, {name: group for name, group in group_of.items() if group in held_out}
 
 
 def _claim(folder: Path, settings: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.empty import read_empty
 from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Pixels, decoded_image, resize
+from polyplink.data.files.trees import image_files
+from polyplink.data.formats.frame_names import name_frames
 from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
 from polyplink.detect.first_pass import clipped
@@ -34,7 +36,7 @@ def read_frames(
     most: int,
     *,
     workers: int,
-    empty: Sequence[Path] = (),
+    empty: Mapping[Path, str] | None = None,
     progress: StageProgress = silent_stage,
 ) -> TrainingFrames:
     """Frames of procedures with and without polyps.
@@ -48,7 +50,7 @@ def read_frames(
             without a polyp are added: those annotated as empty, or any without a box if there are
             none.
         workers: Number of threads.
-        empty: Further image files without a polyp; each counts as a procedure.
+        empty: Further image files without a polyp, and the recording that each is of.
         progress: Callback (procedures done, procedures in all).
 
     Raises:
@@ -85,14 +87,15 @@ def read_frames(
         progress(done, rows.height)
 
     # Further files without a polyp.
-    further = np.empty((len(empty), side, side, 3), np.uint8)
-    for k, file in enumerate(empty):
+    recording_of = empty or {}
+    further = np.empty((len(recording_of), side, side, 3), np.uint8)
+    for k, (file, recording) in enumerate(recording_of.items()):
         picture = decoded_image(file)
         height, width = picture.shape[:2]
         further[k] = cut(picture, np.array([0, 0, width, height]), side)
         sizes.append([width, height])
         boxes.append(np.empty((0, 4)))
-        names.append(str(file))
+        names.append(recording)
     pixels.append(further)
     if not any(len(boxes_of_frame) for boxes_of_frame in boxes):
         raise PolyplinkError(
@@ -102,6 +105,24 @@ def read_frames(
     return TrainingFrames(
         np.concatenate(pixels), np.array(sizes, np.float32), pad_boxes(boxes), tuple(names)
     )
+
+
+def recordings_of(folder: Path) -> dict[Path, str]:
+    """The image files of a folder, and the recording that each is of by its name.
+
+    An image without a number in its name is a recording of its own, see `name_frames`. Recordings
+    are named by their path, so that none has the name of a procedure.
+
+    Raises:
+        PolyplinkError: If there is no folder or no image.
+    """
+    files = image_files(folder)
+    names = pl.Series([file.relative_to(folder).as_posix() for file in files])
+    numbered = name_frames(names).select("procedure_id", is_frame=pl.col("frame").is_not_null())
+    return {
+        file: str(folder / (recording or "") if is_frame else file)
+        for file, (recording, is_frame) in zip(files, numbered.iter_rows(), strict=True)
+    }
 
 
 def _read_whole(
