@@ -1,6 +1,7 @@
 """The detector: its training, its loss, and its files."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
 from polyplink.evaluate.detections import measure_in_frames
 from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
-from polyplink.learn.detector.fit import FitConfig, fit_detector
+from polyplink.learn.detector.fit import FitConfig, FitState, fit_detector
 from polyplink.learn.detector.frames import detect_in_frames, true_boxes
 from polyplink.learn.detector.loss import assign, detection_loss
 from polyplink.learn.detector.onnx_file import export_detector, read_network
@@ -41,11 +42,44 @@ def frames_with_ellipses(n: int, seed: int = 0) -> TrainingFrames:
     return TrainingFrames(pixels.clip(0, 255).astype(np.uint8), sizes, boxes, names)
 
 
+def test_a_continued_training_is_an_uninterrupted_one_and_another_is_refused(
+    tmp_path: Path,
+) -> None:
+    frames, start = frames_with_ellipses(8), YoloxNano.random(0)
+    config = FitConfig(side=SIDE, epochs=3, batch=4, freeze=False)
+    whole = fit_detector(frames, start, config, tmp_path / "whole.safetensors")
+
+    def stop(state: FitState) -> None:
+        if state.epoch == 2:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "stopped.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        fit_detector(frames, start, config, path, after_epoch=stop)
+    continued = fit_detector(frames, start, config, path)
+    assert continued.losses == whole.losses
+    for name, tensor in whole.mean.state_dict().items():
+        assert torch.equal(tensor, continued.mean.state_dict()[name])
+
+    # A file of the same name may hold other pictures or weights.
+    changed = replace(frames, pixels=255 - frames.pixels)
+    for other in (
+        (changed, start, config),
+        (frames, YoloxNano.random(1), config),
+        (frames, start, replace(config, seed=1)),
+    ):
+        with pytest.raises(PolyplinkError, match="holds a training with other data or options"):
+            fit_detector(*other, path)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(PolyplinkError, match="is not a checkpoint"):
+        fit_detector(frames, start, config, path)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, YoloxNano]:
     """The checkpoint of a short training that was interrupted once, and its network."""
     torch.manual_seed(0)
-    start, path = YoloxNano(), tmp_path_factory.mktemp("fit") / "state.pt"
+    start, path = YoloxNano(), tmp_path_factory.mktemp("fit") / "state.safetensors"
     config = FitConfig(side=SIDE, epochs=30, batch=8, rate=2e-3, keep=0.9, freeze=False)
     frames = frames_with_ellipses(64)
 
@@ -230,7 +264,11 @@ def test_batches_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     start = YoloxNano.random(0)
     one_worker, two_workers = (
         fit_detector(
-            frames_with_ellipses(8), start, config, tmp_path / f"{workers}.pt", workers=workers
+            frames_with_ellipses(8),
+            start,
+            config,
+            tmp_path / f"{workers}.safetensors",
+            workers=workers,
         )
         for workers in (1, 2)
     )
@@ -247,4 +285,6 @@ def test_a_batch_that_exceeds_the_memory_is_refused(
     monkeypatch.setattr(YoloxNano, "cells", raise_out_of_memory)
     config = FitConfig(side=SIDE, epochs=1, batch=4)
     with pytest.raises(PolyplinkError, match=r"the memory of cpu is too small .*smaller --batch"):
-        fit_detector(frames_with_ellipses(8), YoloxNano.random(0), config, tmp_path / "new.pt")
+        fit_detector(
+            frames_with_ellipses(8), YoloxNano.random(0), config, tmp_path / "new.safetensors"
+        )

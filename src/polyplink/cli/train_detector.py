@@ -12,7 +12,7 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, check_inputs
 from polyplink.cli.verb import inform, verb
-from polyplink.core.artefacts import file_key, read_json, to_plain, whole_file, write_json
+from polyplink.core.artefacts import file_key, to_plain, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import sole_writer
@@ -129,18 +129,8 @@ def train_detector(
             freeze=freeze and init is not None,
             seed=seed,
         )
-        settings = {
-            "data": data,
-            "part": part,
-            "init": init,
-            "empty": empty,
-            "frames": frames,
-            "held": held,
-            "training": config,
-        }
         images, unseen_images = _split(recordings_of(empty) if empty else {}, held)
         start, before = _start(init, seed)
-        _claim(folder, to_plain(settings))
         read = partial(read_frames, data, data_set, side=side, most=frames, workers=workers)
         learned = read(list(trained), empty=images, progress=partial(progress, "procedures"))
 
@@ -234,6 +224,12 @@ def _fit(
     """Train the network, or continue its training in a folder, with a line of epochs.csv each."""
     from polyplink.learn.detector.fit import fit_detector
 
+    if (folder / "state.pt").exists():
+        raise PolyplinkError(
+            f"{folder} holds a training of an earlier version",
+            "give another --out, or delete that folder",
+        )
+
     def after_epoch(state: "FitState") -> None:
         _write_epochs(folder / "epochs.csv", state)
         progress(f"epoch {state.epoch}, loss {state.losses[-1]:.3f}", state.epoch, config.epochs)
@@ -242,7 +238,7 @@ def _fit(
         frames,
         start,
         config,
-        folder / "state.pt",
+        folder / "state.safetensors",
         device=device,
         workers=workers,
         after_epoch=after_epoch,
@@ -306,17 +302,6 @@ def _split(group_of: Mapping[Name, str], share: float) -> tuple[dict[Name, str],
     held_out = {groups[(2 * k + 1) * len(groups) // (2 * count)] for k in range(count)}
     trained = {name: group for name, group in group_of.items() if group not in held_out}
     return trained, {name: group for name, group in group_of.items() if group in held_out}
-
-
-def _claim(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Take the folder of a training, or refuse that of another."""
-    path = folder / "settings.json"
-    if path.is_file() and settings != read_json(path):
-        raise PolyplinkError(
-            f"{folder} holds a training with other data or options",
-            "give another --out, or delete that folder",
-        )
-    write_json(path, settings)
 
 
 def _write_epochs(path: Path, state: "FitState") -> None:

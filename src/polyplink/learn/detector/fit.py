@@ -5,10 +5,10 @@ trained on small inputs, the rest at full size (progressive resizing), which cos
 """
 
 import copy
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from polyplink.core.artefacts import whole_file
+from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.encoders.device import memory_suffices
+from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
 from polyplink.learn.detector.loss import detection_loss
 from polyplink.learn.detector.yolox import YoloxNano, grid
@@ -121,32 +122,13 @@ def _rate_factor(step: int, steps: int) -> float:
     return warm_up * (0.01 + 0.99 * (1 + math.cos(math.pi * min(1.0, step / steps))) / 2)
 
 
-def _save_checkpoint(path: Path, state: FitState, optimiser: AdamW, schedule: LambdaLR) -> None:
-    """Write what a continued training needs."""
-    with whole_file(path) as temporary:
-        torch.save(
-            {
-                "network": state.network.state_dict(),
-                "mean": state.mean.state_dict(),
-                "optimiser": optimiser.state_dict(),
-                "schedule": schedule.state_dict(),
-                "epoch": state.epoch,
-                "losses": state.losses,
-            },
-            temporary,
-        )
-
-
-def _load_checkpoint(
-    path: Path, state: FitState, optimiser: AdamW, schedule: LambdaLR, device: torch.device
-) -> None:
-    """Set a training to where a checkpoint left it."""
-    saved = torch.load(path, map_location=device, weights_only=True)
-    state.network.load_state_dict(saved["network"])
-    state.mean.load_state_dict(saved["mean"])
-    optimiser.load_state_dict(saved["optimiser"])
-    schedule.load_state_dict(saved["schedule"])
-    state.epoch, state.losses = saved["epoch"], saved["losses"]
+def _training_key(frames: TrainingFrames, start: YoloxNano, config: FitConfig) -> str:
+    """A key of all that decides what is learned: the frames, the first weights and the settings."""
+    weights = [tensor.numpy() for tensor in start.state_dict().values()]
+    digest = hashlib.sha256()
+    for array in (frames.pixels, frames.sizes, frames.boxes, *weights):
+        digest.update(np.ascontiguousarray(array).data)
+    return content_key("train-detector", digest.hexdigest(), config)
 
 
 def fit_detector(
@@ -164,7 +146,7 @@ def fit_detector(
 
     Args:
         frames: The frames.
-        start: The network to start from; not changed.
+        start: The network to start from, on the CPU; not changed.
         config: How.
         checkpoint: File of the state after each epoch.
         device: Where the network is trained.
@@ -173,7 +155,8 @@ def fit_detector(
         progress: Callback (steps done in this epoch, steps of it).
 
     Raises:
-        PolyplinkError: If the loss is not finite, or the memory of the device does not suffice.
+        PolyplinkError: If the checkpoint is broken or of another training, the loss is not finite,
+            or the memory of the device does not suffice.
     """
     network = copy.deepcopy(start).to(device).train()
     mean = copy.deepcopy(start).to(device).eval()
@@ -182,10 +165,19 @@ def fit_detector(
     batches = _Batches(frames, config)
     steps = len(batches)
     optimiser = _optimiser(network, config)
-    schedule = LambdaLR(optimiser, partial(_rate_factor, steps=steps))
+    rates = [group["lr"] for group in optimiser.param_groups]
     state = FitState(network, mean)
+    networks = nn.ModuleDict({"network": network, "mean": mean})
+    key = _training_key(frames, start, config)
     if checkpoint.is_file():
-        _load_checkpoint(checkpoint, state, optimiser, schedule, device)
+        before = read_state(checkpoint)
+        if before.get("key") != key:
+            raise PolyplinkError(
+                f"{checkpoint.parent} holds a training with other data or options",
+                "give another --out, or delete that folder",
+            )
+        load_checkpoint(checkpoint, networks, optimiser)
+        state.epoch, state.losses = before["epoch"], before["losses"]
     first_step = state.epoch * batches.in_an_epoch
     loader = DataLoader(
         Subset(batches, range(first_step, steps)),
@@ -203,16 +195,17 @@ def fit_detector(
             logits, boxes = network.cells(images.to(device))  # b n, b 4 n
             cells = grid(*images.shape[-2:]).to(device)  # 3 n
             loss = detection_loss(logits, boxes, truth.to(device), cells)
+            for group, rate in zip(optimiser.param_groups, rates, strict=True):
+                group["lr"] = rate * _rate_factor(step - 1, steps)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(learned, CLIP)
             optimiser.step()
-        schedule.step()
 
         # The mean of its weights.
         decay = min(config.keep, (1 + step) / (10 + step))
-        with torch.no_grad():
-            torch._foreach_lerp_(mean_weights, weights, 1 - decay)
+        average = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        average(mean_weights, weights, step)
 
         # The end of an epoch.
         loss_sum += loss.detach()
@@ -226,6 +219,7 @@ def fit_detector(
         loss_sum.zero_()
         state.epoch += 1
         state.losses.append(mean_loss)
-        _save_checkpoint(checkpoint, state, optimiser, schedule)
+        values = {"key": key, "epoch": state.epoch, "losses": state.losses}
+        save_checkpoint(checkpoint, networks, optimiser, values)
         after_epoch(state)
     return FitState(network.cpu(), mean.cpu(), state.epoch, state.losses)
