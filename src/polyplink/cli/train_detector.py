@@ -22,7 +22,6 @@ from polyplink.models.shipped import DETECTOR, is_shipped, shipped_model
 if TYPE_CHECKING:
     import torch
 
-    from polyplink.data.tables import DataSet
     from polyplink.detect.onnx import DetectorRecord
     from polyplink.evaluate.detections import DetectorFigures, Floats
     from polyplink.learn.detector.augmented_frames import TrainingFrames
@@ -119,7 +118,8 @@ def train_detector(
 
         torch_device = pick_device(device)
         data_set = read_data(data)
-        trained, unseen = _split(_patients(data_set, part), held)
+        patients, names = data_set.patients, data_set.part(part)
+        trained, unseen = _split({name: patients[name] for name in names}, held)
         config = FitConfig(
             side=side,
             epochs=epochs,
@@ -278,13 +278,6 @@ def _measured(
         )
     figures = measure_in_frames(predicted, frames, score=record.begins_track)
     return record, figures, predicted
-
-
-def _patients(data: "DataSet", part: str | None) -> dict[str, str]:
-    """The procedures of a part, and the patient of each."""
-    rows = data.procedures.select("procedure_id", "dataset", "patient").iter_rows()
-    patient_of = {name: f"{dataset}/{patient}" for name, dataset, patient in rows}
-    return {name: patient_of[name] for name in data.part(part)}
 
 
 def _split(group_of: Mapping[Name, str], share: float) -> tuple[dict[Name, str], dict[Name, str]]:

@@ -112,8 +112,9 @@ def split_procedures(data: DataSet, config: TrainConfig) -> tuple[list[str], lis
             train on.
     """
     if config.validation.part is None:
-        patients = {name: data.patients[name] for name in data.part(config.part)}
-        return hold_out(patients, config.validation.every)
+        patients = data.patients
+        part = {name: patients[name] for name in data.part(config.part)}
+        return hold_out(part, config.validation.every)
     hint = "validate on procedures that are not trained on"
     return data.disjoint_parts(config.part, config.validation.part, hint)
 
