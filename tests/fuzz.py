@@ -78,7 +78,7 @@ from tests.data.sample_sets import scored_set, small_set
 from tests.data.sets.test_facts import spreadsheet
 from tests.data.test_corrupted import readers, write_every_format
 from tests.data.videos import write_video
-from tests.detect.test_detect import SETTINGS as TRACKS, MovingBox, write_frames
+from tests.detect.test_detect import SETTINGS as TRACKS, MovingBox, detect_into, write_frames
 from tests.detect.test_onnx import outputs_of, write_model
 from tests.encoders.small import SFE, TRANSFORMER, random_crops, random_encoder
 from tests.fuzz_pages import live_page, review, write_requests
@@ -252,7 +252,7 @@ def _detected(frames: Path, folder: Path, done: Done) -> None:
     """A stopped detection continues; its stored crops are used, or cut again."""
     recordings = find_recordings(frames)
     with patch("polyplink.detect.first_pass.PIECE", 8):
-        data, _ = detect(recordings, MovingBox(), folder, TRACKS)
+        data, _ = detect_into(recordings, MovingBox(), folder, TRACKS)
     assert data.procedures.height == 1
     _kept(folder, done)
 
@@ -334,7 +334,7 @@ def write_all(root: Path) -> None:
     recordings = find_recordings(root / "film" / "p1")
     with patch("polyplink.detect.first_pass.PIECE", 8), contextlib.suppress(KeyboardInterrupt):
         detect(recordings, MovingBox(stop_after=20), root / "stopped detection", TRACKS)
-    detect(recordings, MovingBox(), root / "kept crops", TRACKS)
+    detect_into(recordings, MovingBox(), root / "kept crops", TRACKS)
     write_requests(root)
     write_counted(root / "counted", (4, 3))
     desk = Desk(root / "counted" / "count", root / "counted" / "data")

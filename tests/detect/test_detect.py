@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,11 @@ import simplejpeg
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files import video
+from polyplink.data.origin import read_origin
+from polyplink.data.tables import DataSet, read_data
 from polyplink.detect import first_pass
-from polyplink.detect.first_pass import LeftOut, detect
+from polyplink.detect.first_pass import LeftOut, detect, remove_pieces, write_detections
+from polyplink.detect.folder import detect_folder
 from polyplink.detect.recordings import find_recordings
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
@@ -50,6 +53,14 @@ class MovingBox:
         return np.array([[5.0 + frame, 8.0, 12.0, 10.0, 0.9]])[frame % 7 == 0 :]
 
 
+def detect_into(*arguments: Any, **options: Any) -> tuple[DataSet, Mapping[str, LeftOut]]:
+    """Detect with the arguments of `detect`, and write the data folder, the third of them."""
+    detected = detect(*arguments, **options)
+    write_detections(arguments[2], detected.data, detected.scenes)
+    remove_pieces(arguments[2])
+    return detected.data, detected.left_out
+
+
 def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +70,7 @@ def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
     assert [(recording.name, recording.n_frames, recording.width) for recording in recordings] == [
         ("p1", N, WIDTH)
     ]
-    data, _ = detect(recordings, MovingBox(), tmp_path / "data", SETTINGS)
+    data, _ = detect_into(recordings, MovingBox(), tmp_path / "data", SETTINGS)
     assert data.detections.height == N - 5
     assert data.detections["image"][9] == "f11.jpg"  # in the order of their numbers
     prepared = prepare(tmp_path / "data", SETTINGS)
@@ -96,7 +107,7 @@ def test_every_frame_of_a_video_is_decoded_once(
     monkeypatch.setattr(video, "_decoded", record_frames)
     # The film's frames differ so much from one another that they are many scenes.
     settings = replace(SETTINGS, min_seconds=0.0)
-    detect(find_recordings(tmp_path / "p1.mp4"), MovingBox(), tmp_path / "data", settings)
+    detect_into(find_recordings(tmp_path / "p1.mp4"), MovingBox(), tmp_path / "data", settings)
     assert len(prepare(tmp_path / "data", settings).crops("p1")) >= 13
     assert len(decoded) == len(set(decoded)) == N
 
@@ -107,13 +118,13 @@ def test_an_interrupted_run_continues_where_it_stopped(
     monkeypatch.setattr("polyplink.detect.first_pass.PIECE", 8)
     write_frames(tmp_path / "p1", cut=18)
     recordings = find_recordings(tmp_path / "p1")
-    uninterrupted, _ = detect(recordings, MovingBox(), tmp_path / "whole", SETTINGS)
+    uninterrupted, _ = detect_into(recordings, MovingBox(), tmp_path / "whole", SETTINGS)
     with pytest.raises(KeyboardInterrupt):
-        detect(recordings, MovingBox(stop_after=20), tmp_path / "data", SETTINGS)
+        detect_into(recordings, MovingBox(stop_after=20), tmp_path / "data", SETTINGS)
     first_two_pieces = tmp_path / "two"
     shutil.copytree(tmp_path / "data", first_two_pieces)
     rest = MovingBox(start=16)
-    data, _ = detect(recordings, rest, tmp_path / "data", SETTINGS)
+    data, _ = detect_into(recordings, rest, tmp_path / "data", SETTINGS)
     assert rest.calls == N - 16  # two pieces of eight were done
     assert data.detections.equals(uninterrupted.detections)
     # A damaged piece and all later ones are computed again, with a warning that names the piece.
@@ -123,7 +134,7 @@ def test_an_interrupted_run_continues_where_it_stopped(
         (piece,) = (tmp_path / "data").glob(f"pieces/*/{8 * (k % 2):09d}")
         (piece / name).write_bytes((piece / name).read_bytes()[: -k or None][k == 0 :])
         rest = MovingBox(start=8 * (k % 2))
-        assert detect(recordings, rest, tmp_path / "data", SETTINGS)[0].detections.equals(
+        assert detect_into(recordings, rest, tmp_path / "data", SETTINGS)[0].detections.equals(
             uninterrupted.detections
         )
         assert rest.calls == N - rest.start
@@ -136,7 +147,31 @@ def test_an_interrupted_run_continues_where_it_stopped(
     assert pl.read_parquet(tmp_path / "data" / "scenes.parquet").rows() == [("p1", 18, 1)]
     tracklets = prepare(tmp_path / "data", SETTINGS).tracklets  # with the stored crops
     assert tracklets.select("first_frame", "last_frame").rows() == [(1, 17), (18, 29)]
-    assert not (tmp_path / "data" / "pieces").exists()
+
+
+def test_a_detection_killed_while_it_writes_changes_nothing_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    write_frames(tmp_path / "p1")
+    source, out = tmp_path / "p1", tmp_path / "data"
+    detect_folder(source, out, SETTINGS, detector="first", function=MovingBox())
+    before = read_data(out).key, read_origin(out)
+    with monkeypatch.context() as patched:
+        patched.setattr("polyplink.core.runs.RunRecord.write", kill)
+        with pytest.raises(KeyboardInterrupt):
+            detect_folder(source, out, SETTINGS, detector="second", function=MovingBox(start=1))
+    assert (read_data(out).key, read_origin(out)) == before
+    again = MovingBox(start=1)
+    data, _ = detect_folder(source, out, SETTINGS, detector="second", function=again)
+    assert again.calls == 0  # the frames of the killed detection are not repeated
+    origin = read_origin(out)
+    assert origin is not None
+    assert (origin.name, read_data(out).key) == ("second", data.key)
+    assert data.key != before[0]
+    assert not (out / "pieces").exists()
 
 
 def test_recordings_of_a_folder_are_in_natural_order_and_without_hidden_files(
@@ -167,7 +202,7 @@ def test_images_of_several_sizes_are_not_one_recording(tmp_path: Path) -> None:
     (tmp_path / "p1" / "f7.jpg").write_bytes(simplejpeg.encode_jpeg(other))
     recordings = find_recordings(tmp_path / "p1")
     with pytest.raises(PolyplinkError, match=r"f7.jpg is 66 x 48, .* first image is 64 x 48; keep"):
-        detect(recordings, lambda image: np.zeros((0, 5)), tmp_path / "d", SETTINGS)
+        detect_into(recordings, lambda image: np.zeros((0, 5)), tmp_path / "d", SETTINGS)
 
 
 def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
@@ -180,7 +215,7 @@ def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
 
     tables = []
     for n in (1, 3):
-        data, _ = detect(
+        data, _ = detect_into(
             find_recordings(film), detect_left_edge, tmp_path / str(n), SETTINGS, workers=n
         )
         tables.append(data.detections)
@@ -191,7 +226,7 @@ def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:
 def test_undecodable_frames_are_counted(tmp_path: Path) -> None:
     film = write_video(tmp_path / "film.mp4", 60)
     corrupt_packet(film, 50)
-    data, left_out = detect(find_recordings(film), MovingBox(), tmp_path / "data", SETTINGS)
+    data, left_out = detect_into(find_recordings(film), MovingBox(), tmp_path / "data", SETTINGS)
     assert data.procedures["n_frames"].to_list() == [60]
     assert 0 < left_out["film"].frames < 30
 
@@ -212,8 +247,8 @@ def test_boxes_outside_the_frame_are_counted_also_by_a_continued_run(
     calls: list[np.ndarray] = []
     recordings = find_recordings(tmp_path / "p1_frames")
     with pytest.raises(KeyboardInterrupt):
-        detect(recordings, detector, tmp_path / "data", SETTINGS)
-    data, left_out = detect(recordings, detector, tmp_path / "data", SETTINGS)
+        detect_into(recordings, detector, tmp_path / "data", SETTINGS)
+    data, left_out = detect_into(recordings, detector, tmp_path / "data", SETTINGS)
     assert len(calls) == 25 + 10
     assert data.detections.select("x", "y", "w", "h").unique().rows() == [(0, 0, 4, 4)]
     assert left_out["p1"] == LeftOut(frames=0, boxes=3 * N)

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
-from polyplink.detect.first_pass import detect, look
+from polyplink.detect.first_pass import detect, look, write_detections
 from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode
 from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
@@ -181,7 +181,8 @@ def test_only_frames_with_crops_are_converted_at_full_size(
     path = write_model(tmp_path / "d.onnx", outputs_of("nms"), [1, 3, "height", "width"])
     settings = PrepareSettings(stride=4, size=16, min_seconds=0.0)
     (tmp_path / "d.json").write_text(json.dumps({"size": [SIZE // 2, SIZE // 2]}))
-    detect(find_recordings(film), OnnxDetector(path), tmp_path / "data", settings)
+    detected = detect(find_recordings(film), OnnxDetector(path), tmp_path / "data", settings)
+    write_detections(tmp_path / "data", detected.data, detected.scenes)
     crops = pl.read_parquet(tmp_path / "data" / "kept" / "film.parquet")["frame"]
     assert 0 < sizes.count((WIDTH, HEIGHT)) == crops.n_unique() < 30
 

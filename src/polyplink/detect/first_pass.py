@@ -45,6 +45,7 @@ Detector = Callable[[Pixels], Floats]
 """Detects polyps in an image (height, width, 3) RGB: (k, 5) x, y, w, h in pixels, and score."""
 
 PIECE = 250  # frames
+PIECES = "pieces"  # folder of finished pieces in a data folder
 RECORDINGS = "recordings"  # name of the data set of detected boxes
 AHEAD = 2  # frames per thread that are processed or wait: each takes megabytes
 AGAIN = "remove the output folder, and run the detector again"
@@ -61,13 +62,15 @@ def detect(
     dataset: str = RECORDINGS,
     workers: int = 1,
     progress: Progress = silent,
-) -> tuple[DataSet, dict[str, "LeftOut"]]:
-    """Detect polyps in recordings and write the boxes as a data folder.
+) -> "Detected":
+    """Detect polyps in recordings, and store the crops of their tracks in a data folder.
+
+    The finished pieces stay in the folder: `remove_pieces` when the boxes are written.
 
     Args:
         recordings: The recordings, at least one.
         detector: The detector.
-        out: The data folder. Pieces that an earlier run finished are used.
+        out: The data folder, see `write_detections`. Pieces that an earlier run finished are used.
         settings: Settings of tracks and crops, with which the crops are stored.
         key: Identifies the detector: finished pieces of another detector are not used.
         dataset: Name of the data set.
@@ -75,17 +78,13 @@ def detect(
             thread-safe.
         progress: Called with the procedure, frames done, and total frames.
 
-    Returns:
-        The data set, without polyps; and what was left out of each procedure.
-
     Raises:
         PolyplinkError: If no frame of a recording decodes, or the detector does not return boxes.
     """
     tables, rows, scenes, left_out = [], [], {}, {}
-    pieces = out / "pieces"
     for recording in recordings:
         rule = content_key(key, recording.path.resolve(), recording.n_frames, settings)
-        folder = pieces / f"{file_name(recording.name)}-{rule}"
+        folder = out / PIECES / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder, workers):
             progress(recording.name, done, recording.n_frames)
         boxes, scenes[recording.name], left_out[recording.name] = join_pieces(
@@ -104,9 +103,28 @@ def detect(
                 "source": str(recording.folder.resolve()),
             }
         )
-    data = write_detections(out, pl.concat(tables), rows, scenes)
-    shutil.rmtree(pieces)
-    return data, left_out
+    return Detected(detected_data(pl.concat(tables), rows), scenes, left_out)
+
+
+def remove_pieces(out: Path) -> None:
+    """Remove the pieces of a detection; its boxes are written."""
+    if (out / PIECES).exists():
+        shutil.rmtree(out / PIECES)
+
+
+@dataclass(frozen=True)
+class Detected:
+    """What a detector detected in recordings.
+
+    Attributes:
+        data: The data set of the boxes, without polyps.
+        scenes: First frames and numbers (s, 2) of the scenes of each procedure.
+        left_out: What was left out of each procedure.
+    """
+
+    data: DataSet
+    scenes: Mapping[str, Ints]
+    left_out: Mapping[str, "LeftOut"]
 
 
 @dataclass(frozen=True)
@@ -133,26 +151,25 @@ class LeftOut:
         return [message for message in (of_frames, of_boxes) if message.values["n"]]
 
 
-def write_detections(
-    out: Path, boxes: pl.DataFrame, rows: Sequence[Mapping[str, object]], scenes: Mapping[str, Ints]
-) -> DataSet:
-    """Write a data folder of detected boxes and scenes (see `join_pieces`).
+def detected_data(boxes: pl.DataFrame, rows: Sequence[Mapping[str, object]]) -> DataSet:
+    """The data set of detected boxes, without polyps.
 
     Args:
-        out: The data folder.
-        boxes: The detections of all procedures.
+        boxes: The detections of all procedures, see `join_pieces`.
         rows: The rows of the table of procedures.
-        scenes: The scenes of each procedure.
     """
     table = boxes.select(
         pl.col(name) if name in boxes.columns else pl.lit(None).alias(name) for name in DETECTIONS
     )
     nothing = pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String})
-    data = DataSet.of(table, pl.DataFrame(rows), nothing)
+    return DataSet.of(table, pl.DataFrame(rows), nothing)
+
+
+def write_detections(out: Path, data: DataSet, scenes: Mapping[str, Ints]) -> None:
+    """Write a data folder of detected boxes and the scenes (s, 2) of each procedure."""
     with change_data(out) as new:
         write_data(new, data)
         write_scenes(new, scenes)
-    return data
 
 
 def join_pieces(

@@ -17,10 +17,20 @@ from polyplink.core.parts import DETECTORS, SIMULATED_DETECTORS
 from polyplink.core.results import Progress, silent
 from polyplink.core.runs import RunRecord, read_run
 from polyplink.data.files.images import Pixels
-from polyplink.data.origin import BoxesOrigin, write_origin, write_warnings
-from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.data.importing import new_data_folder
+from polyplink.data.origin import BoxesOrigin, write_origin
+from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.detect.first_pass import RECORDINGS, Detector, Floats, LeftOut, checked, detect
+from polyplink.detect.first_pass import (
+    RECORDINGS,
+    Detected,
+    Detector,
+    Floats,
+    LeftOut,
+    checked,
+    detect,
+    remove_pieces,
+)
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, made_with
 from polyplink.detect.recordings import (
     Recording,
@@ -29,6 +39,7 @@ from polyplink.detect.recordings import (
     uncounted_messages,
 )
 from polyplink.models.shipped import DETECTOR, is_shipped
+from polyplink.tracklets.scenes import read_scenes, write_scenes
 from polyplink.tracklets.settings import PrepareSettings, with_options
 
 MOST_AT_ONCE = 4  # frames; decoding does not keep up with more
@@ -76,12 +87,10 @@ def detect_folder(
     record = RunRecord("detect", settings=recorded)
     record.claim(out)
     warnings: list[Message] = []
-    left_out: dict[str, LeftOut] = {}
     plugin, colon, preset = (name or "").partition(":")
     if colon and plugin in SIMULATED_DETECTORS.names() and function is None:
-        data = _simulated(plugin, preset, source, seed)
+        detected = Detected(_simulated(plugin, preset, source, seed), {}, {})
         begin()
-        write_data(out, data)
         origin = BoxesOrigin(str(name), str(name))
     else:
         opened = open_detector(name, function) if source.exists() else None
@@ -95,11 +104,11 @@ def detect_folder(
         state = _state(recordings, origin, settings)
         finished = _finished(out, state) if function is None else None
         if finished is not None:
-            data, left_out = finished
+            detected = finished
         else:
             begin()
             with record.stage("detect"):
-                data, left_out = detect(
+                detected = detect(
                     recordings,
                     opened.find,
                     out,
@@ -111,20 +120,24 @@ def detect_folder(
                         f"detect {procedure_id}", done, total
                     ),
                 )
-        record.inputs |= {"detector": origin.key, "recordings": state, "boxes": data.key}
+        record.inputs |= {"detector": origin.key, "recordings": state, "boxes": detected.data.key}
+        left_out = detected.left_out
         recorded["not_decoded"] = {name: n.frames for name, n in left_out.items() if n.frames}
         recorded["boxes_outside"] = {name: n.boxes for name, n in left_out.items() if n.boxes}
-        lengths = data.procedures.select("procedure_id", "n_frames").iter_rows()
+        lengths = detected.data.procedures.select("procedure_id", "n_frames").iter_rows()
         for procedure_id, n_frames in lengths:
             warnings += left_out[procedure_id].messages(procedure_id, n_frames)
-    write_origin(out, origin)
     record.settings = recorded | {"tracklets": settings}
+    data = detected.data
     if data.detections.is_empty():
-        looked = int(data.procedures["n_frames"].sum()) - sum(n.frames for n in left_out.values())
+        lost = sum(of_procedure.frames for of_procedure in detected.left_out.values())
+        looked = int(data.procedures["n_frames"].sum()) - lost
         values = {"n": data.procedures.height, "frames": looked}
         warnings.append(Message("detector_nothing", values))
-    write_warnings(out, warnings)
-    record.write(out)
+    with new_data_folder(out, data, warnings, record) as new:
+        write_origin(new, origin)
+        write_scenes(new, detected.scenes)
+    remove_pieces(out)
     return data, warnings
 
 
@@ -164,8 +177,8 @@ def _state(recordings: Sequence[Recording], origin: BoxesOrigin, settings: Prepa
     return content_key("detect", __version__, recordings, files, origin, settings)
 
 
-def _finished(out: Path, state: str) -> tuple[DataSet, dict[str, LeftOut]] | None:
-    """The boxes that a finished detection has written, and what was left out.
+def _finished(out: Path, state: str) -> Detected | None:
+    """What a finished detection has written.
 
     Returns:
         None if the folder holds no detection in this state, or its boxes have changed since.
@@ -174,7 +187,7 @@ def _finished(out: Path, state: str) -> tuple[DataSet, dict[str, LeftOut]] | Non
     if record.get("inputs", {}).get("recordings") != state:
         return None
     try:
-        data = read_data(out)
+        data, scenes = read_data(out), read_scenes(out)
     except PolyplinkError:  # damaged
         return None
     if data.key != record["inputs"]["boxes"]:
@@ -182,7 +195,8 @@ def _finished(out: Path, state: str) -> tuple[DataSet, dict[str, LeftOut]] | Non
     settings = record["settings"]  # of earlier builds without boxes_outside
     frames, boxes = settings["not_decoded"], settings.get("boxes_outside", {})
     names = data.procedures["procedure_id"]
-    return data, {name: LeftOut(frames.get(name, 0), boxes.get(name, 0)) for name in names}
+    left_out = {name: LeftOut(frames.get(name, 0), boxes.get(name, 0)) for name in names}
+    return Detected(data, scenes, left_out)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from polyplink.detect.first_pass import (
     PIECE,
     Followed,
     Follower,
+    detected_data,
     join_pieces,
     write_detections,
 )
@@ -472,7 +473,7 @@ def write_pieces(
         "height": source.height,
         "source": "." if source.recording is None else str(source.recording.folder.resolve()),
     }
-    write_detections(out / "data", boxes, [row], {source.name: scenes})
+    write_detections(out / "data", detected_data(boxes, [row]), {source.name: scenes})
     prepared = prepare(out / "data", encoder.prepare, with_crops=False)
     return prepared, left_out.messages(source.name, frames)
 

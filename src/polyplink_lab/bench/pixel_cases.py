@@ -19,7 +19,7 @@ from torch.nn.functional import interpolate
 
 from polyplink.core.workers import worker_pool
 from polyplink.data.files.images import Pixels, decode_image
-from polyplink.detect.first_pass import detect
+from polyplink.detect.first_pass import detect, write_detections
 from polyplink.detect.recordings import find_recordings
 from polyplink.encoders.encoder import to_pixels
 from polyplink.tracklets.crops import FrameCrops, cut_frame
@@ -185,7 +185,8 @@ def recording(
             left = width / 3 + next(numbers) % 64
             return np.array([[left, height / 3, width / 5, height / 3, 0.9]])
 
-        detect(recordings, detector, data, settings)
+        detected = detect(recordings, detector, data, settings)
+        write_detections(data, detected.data, detected.scenes)
         if not keep:
             shutil.rmtree(data / "kept")
         return prepare(data, settings, workers=2).crops("film")
