@@ -21,7 +21,7 @@ import polars as pl
 import torch
 from pydantic import TypeAdapter
 
-from polyplink.associate.grid_search import checked_clustering
+from polyplink.associate.grid_search import checked_clustering, cluster_all
 from polyplink.associate.similarity import visual
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
@@ -223,7 +223,9 @@ def check_clusterer(clusterer: Any) -> None:
     rows = np.column_stack([np.cos(angle), np.sin(angle)])
     V, positions = visual(rows, "l2"), np.linspace(0, 1, 6)
     apart = False
-    for setting in settings:
+    with _refusals_as_assertions():
+        many = cluster_all(settings, V, positions, str(clusterer), threads=1)
+    for row, setting in enumerate(settings):
         _require(dataclasses.is_dataclass(setting), f"{setting} is no dataclass")
         for n in (6, 1):
             with _refusals_as_assertions():
@@ -236,6 +238,9 @@ def check_clusterer(clusterer: Any) -> None:
             _require((numbers == np.arange(len(numbers))).all(), f"{setting}: labels have gaps")
             same = np.array_equal(labels, repeated.labels)
             _require(same, f"{setting}: another result for the same input")
+            if n == 6:
+                same = np.array_equal(labels, many.labels[row])
+                _require(same, f"{setting}: another result of cluster_many than of cluster")
             apart |= labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
     _require(apart, "no setting of grid() separates two clear groups")
 

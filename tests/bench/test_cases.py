@@ -1,7 +1,8 @@
 from collections import Counter
 from collections.abc import Callable
+from itertools import product, starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -9,7 +10,8 @@ import pytest
 import torch
 from polars.testing import assert_frame_equal
 
-from polyplink.associate.grid_search import Grid, paper_grid
+from polyplink.associate.clusterers import TemporalAP
+from polyplink.associate.grid_search import find_grid
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.encoders.config import EncoderConfig
@@ -29,7 +31,9 @@ from polyplink_lab.bench.training import (
 heal_torchvision()
 CPU = torch.device("cpu")
 TINY = EncoderConfig(frame_encoder="timm:test_resnet", width=32, layers=1, heads=4, feedforward=64)
-SMALL_GRID = Grid(alphas=(0.25, 0.75), gammas=(0.5, 4.0), preferences=tuple(range(-15, 5)))
+SMALL_GRID = {
+    "temporal_ap": list(starmap(TemporalAP, product((0.25, 0.75), (0.5, 4.0), range(-15, 5))))
+}
 
 
 def small_sweep(size: int, device: torch.device, folder: Path) -> Work:
@@ -176,12 +180,12 @@ def test_synthetic_detections_have_gaps_and_jumps_and_the_density_of_real_colon(
 
 def test_the_sweep_rival_gets_a_fair_sample_of_the_paper_grid() -> None:
     """Preferences are sampled equally often: 16 of 41 exceed all similarities and cost no time."""
-    grid = paper_grid().temporal_ap()
+    grid = cast(list[TemporalAP], find_grid("paper", ["temporal_ap"])["temporal_ap"])
     rows = range(0, len(grid), box_cases.EVERY)
     assert (len(grid), len(rows)) == (29_274, 164)
     assert set(Counter(grid[row].preference for row in rows).values()) == {4}
-    assert {grid[row].alpha for row in rows} == set(paper_grid().alphas)
-    assert {grid[row].gamma for row in rows} == set(paper_grid().gammas)
+    assert {grid[row].alpha for row in rows} == {setting.alpha for setting in grid}
+    assert {grid[row].gamma for row in rows} == {setting.gamma for setting in grid}
 
 
 def test_the_bags_of_28000_fragments_take_less_than_100_mb(tmp_path: Path) -> None:

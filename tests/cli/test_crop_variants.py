@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyplink.associate.grid_search import Grid, demo_grid
+from polyplink.associate.clusterers import Threshold
+from polyplink.associate.grid_search import find_grid
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.load import load_named
 from polyplink.evaluate.evaluation import EvaluationSettings
@@ -16,7 +17,7 @@ from polyplink_lab.reproduce.crop_variants import Variant, compare_variants
 from polyplink_lab.reproduce.published_tables import published
 from tests.conftest import SampleRun
 
-QUICK = EvaluationSettings(grid=demo_grid(), resamples=200)
+QUICK = EvaluationSettings(grid=find_grid("demo"), resamples=200)
 
 
 def named_figures(*arguments: Any, **options: Any) -> dict[str, Figure]:
@@ -92,9 +93,8 @@ def test_figures_that_cannot_be_measured_have_a_reason() -> None:
     with pytest.raises(PolyplinkError):
         named_figures(["mAP"], np.zeros((16, 4)), samples, settings=QUICK)
     with pytest.raises(PolyplinkError, match="ap"):
-        named_figures(
-            ["ap/FR"], vectors, samples, settings=EvaluationSettings(Grid(thresholds=(0.5,)))
-        )
+        without_ap = EvaluationSettings({"threshold": [Threshold(0.5)]})
+        named_figures(["ap/FR"], vectors, samples, settings=without_ap)
 
 
 def test_variants_of_crops_and_clips_are_compared(sample_run: SampleRun) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyplink.associate.grid_search import Grid
+from polyplink.associate.clusterers import AffinityPropagation, Setting, TemporalAP, Threshold
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.choosing import Rule
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
@@ -17,7 +17,11 @@ from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
     vectors, samples, _ = random_samples(unknown=2)
-    grid = Grid((1.0,), (1.0,), (0.5, -1.0), (0.3, 0.7))
+    grid: dict[str, list[Setting]] = {
+        "temporal_ap": [TemporalAP(1.0, 1.0, 0.5), TemporalAP(1.0, 1.0, -1.0)],
+        "ap": [AffinityPropagation(0.5), AffinityPropagation(-1.0)],
+        "threshold": [Threshold(0.3), Threshold(0.7)],
+    }
     settings = EvaluationSettings(grid, resamples=50, tasks=tuple(TASKS), without_own=True)
     adenoma = [bool(i % 2) for i in samples.polyp]
     noise = np.random.default_rng(2).normal(size=vectors.shape)
@@ -68,12 +72,12 @@ def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
         assert row["adenomas"] == counted["adenomas"]
         assert row["threshold adenomas"] == counted["adenomas_counted"]
     # Each figure may be named for --columns before it is measured.
-    named = replace(settings, clusterers=tuple(first.counting))
-    check_columns([*keys, *(metric.name for metric in table.metrics)], named, ())
-    check_columns(["size/F1", "AUROC"], replace(named, tasks=()), ["size"])
-    for name, tasks in (("mpa", named.tasks), ("mAP", ("counting",)), ("ap/HOTA", named.tasks)):
+    check_columns([*keys, *(metric.name for metric in table.metrics)], settings, ())
+    check_columns(["size/F1", "AUROC"], replace(settings, tasks=()), ["size"])
+    tasks_of = {"mpa": settings.tasks, "mAP": ("counting",), "ap/HOTA": settings.tasks}
+    for name, tasks in tasks_of.items():
         with pytest.raises(PolyplinkError, match=f"no figure '{name}'; --columns takes "):
-            check_columns([name], replace(named, tasks=tasks), ())
+            check_columns([name], replace(settings, tasks=tasks), ())
     # Differences to print: of the headline, and of clusterers also some that are always printed.
     shown = table.with_headline(["threshold/FR"])
     _, between_methods, _, between_clusterers = difference_tables(

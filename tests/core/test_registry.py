@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from polyplink import list_plugins, train
-from polyplink.associate.grid_search import Grid, search
+from polyplink.associate.grid_search import find_grid, search
 from polyplink.cli import options
 from polyplink.cli.command import sections
 from polyplink.core.artefacts import write_json
@@ -207,13 +207,12 @@ def test_weights_of_an_uninstalled_part_are_refused_with_its_name(
 
 def test_a_plugin_clusterer_is_searched(installed_parts: Path) -> None:
     V = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
-    grid = Grid(thresholds=(0.5,)).only(["mutual", "threshold"])
-    searched = search(V, [0.0, 0.1, 1.0], grid)
-    assert list(searched) == ["threshold", "mutual"]
+    searched = search(V, [0.0, 0.1, 1.0], find_grid("demo", ["mutual", "threshold"]))
+    assert list(searched) == ["mutual", "threshold"]
     assert searched["mutual"].labels.shape == (27, 3)
     assert [0, 0, 1] in searched["mutual"].labels.tolist()
     with pytest.raises(PolyplinkError, match=r"no clusterer 'mutuel'; did you mean mutual"):
-        Grid().only(["mutuel"])
+        find_grid("demo", ["mutuel"])
 
 
 def test_a_plugin_importer_and_tracker_are_selected_on_the_command_line(

@@ -1,15 +1,24 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product, starmap
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.cluster import AffinityPropagation
+from sklearn import cluster
 
-from polyplink.associate.clusterers import Agglomerative, Dbscan, Hdbscan, TemporalAP
-from polyplink.associate.grid_search import Grid
+from polyplink.associate.clusterers import (
+    AffinityPropagation,
+    Agglomerative,
+    Dbscan,
+    Hdbscan,
+    LearnedLinks,
+    Setting,
+    TemporalAP,
+    Threshold,
+)
 from polyplink.associate.links import fit_and_cross_fit
 from polyplink.associate.similarity import VisualForm, visual
 from polyplink.core.artefacts import to_plain
@@ -27,9 +36,12 @@ from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.settings import evaluation_settings
 from tests.evaluate.random_tracklets import boxes_of, ends, random_samples
 
-GRID = Grid(
-    alphas=(0.0, 0.5, 1.0), gammas=(1.0, 5.0), preferences=(-1.0, 0.5), thresholds=(0.3, 0.6, 0.9)
-)
+THRESHOLDS: dict[str, list[Setting]] = {"threshold": [Threshold(v) for v in (0.3, 0.6, 0.9)]}
+ONE_THRESHOLD = {"threshold": [Threshold(0.5)]}
+GRID: dict[str, list[Setting]] = {
+    "temporal_ap": list(starmap(TemporalAP, product((0.0, 0.5, 1.0), (1.0, 5.0), (-1.0, 0.5)))),
+    **THRESHOLDS,
+}
 SETTINGS = EvaluationSettings(grid=GRID, resamples=200, seed=4)
 
 
@@ -65,7 +77,7 @@ def test_one_procedure_of_one_polyp_gives_undefined_figures() -> None:
     assert ours.counting["threshold"].summary is None
     assert ours.counting["threshold"].chosen.rule == "one_polyp_each"
     one_class = Samples.of(["a", "b"], ["v", "w"], ["p", "q"], [0, 0])  # one class and no pair
-    settings = EvaluationSettings(Grid(thresholds=(0.5,)), resamples=20, tasks=tuple(TASKS))
+    settings = EvaluationSettings(ONE_THRESHOLD, resamples=20, tasks=tuple(TASKS))
     result, _ = evaluate_embeddings(
         {"x": np.eye(2)}, one_class, settings, boxes=boxes_of(one_class)
     )
@@ -87,9 +99,8 @@ def test_a_procedure_without_labels_is_named_and_left_out_of_counting() -> None:
     figures = result.encoders["ours"].retrieval
     assert figures is not None
     assert figures["unlabelled"] == 2
-    thresholds_only = Grid(thresholds=(0.5,))
     with_threshold, _ = evaluate_embeddings(
-        {"ours": np.eye(4)}, samples, EvaluationSettings(grid=thresholds_only)
+        {"ours": np.eye(4)}, samples, EvaluationSettings(grid=ONE_THRESHOLD)
     )
     assert set(with_threshold.encoders["ours"].counting) == {"threshold"}
 
@@ -116,7 +127,10 @@ def test_invalid_vectors_are_refused_with_the_name_of_the_encoder() -> None:
 def test_all_tasks_give_their_figures_and_tables() -> None:
     vectors, samples, names = random_samples(unknown=2)
     all_tasks = EvaluationSettings(
-        GRID, resamples=100, tasks=tuple(TASKS), clusterers=("threshold", "ap"), without_own=True
+        {**THRESHOLDS, "ap": [AffinityPropagation(-1.0), AffinityPropagation(0.5)]},
+        resamples=100,
+        tasks=tuple(TASKS),
+        without_own=True,
     )
     boxes, adenoma = boxes_of(samples), [bool(i % 2) for i in samples.polyp]
     encoders = {"ours": vectors, "worse": vectors + np.random.default_rng(1).normal(size=(30, 6))}
@@ -153,14 +167,15 @@ def test_gamma_multiplies_differences_in_frames_if_times_are_frames() -> None:
     spans = {f"v{place}": 800 + place for place in range(4)}
     span = np.array([spans[samples.procedures[place]] for place in samples.procedure])
     samples = replace(samples, positions=(frames - 100) / span, spans=spans)
-    grid = Grid(alphas=(0.4,), gammas=(0.1, 0.002), preferences=(0.0, -1.0))
+    gammas = (0.1, 0.002)
+    grid = {"temporal_ap": [TemporalAP(0.4, g, p) for g, p in product(gammas, (0.0, -1.0))]}
     settings = EvaluationSettings(
         grid, "sigmoid", "frames", 50, tasks=("counting",), chosen_on=("v0",)
     )
     result, tables = evaluate_embeddings({"ours": vectors}, samples, settings)
     chosen = result.encoders["ours"].counting["temporal_ap"].setting
     assert isinstance(chosen, TemporalAP)
-    assert chosen.gamma in grid.gammas  # the same in each procedure
+    assert chosen.gamma in gammas  # the same in each procedure
     for place, name in enumerate(samples.procedures):
         if name == "v0":
             continue
@@ -169,7 +184,7 @@ def test_gamma_multiplies_differences_in_frames_if_times_are_frames() -> None:
         T = (T - T.min()) / (T.max() - T.min())
         unit = vectors[rows] / np.linalg.norm(vectors[rows], axis=1, keepdims=True)
         S = 0.4 / (1 + np.exp(-unit @ unit.T)) + 0.6 * T
-        naive = AffinityPropagation(
+        naive = cluster.AffinityPropagation(
             affinity="precomputed",
             damping=0.9,
             max_iter=500,
@@ -188,7 +203,6 @@ def test_gamma_multiplies_differences_in_frames_if_times_are_frames() -> None:
 
 VECTORS, SAMPLES, _ = random_samples(unknown=2)
 BOXES = boxes_of(SAMPLES)
-THRESHOLDS = Grid(thresholds=(0.3, 0.6, 0.9))
 
 
 @pytest.mark.parametrize(
@@ -238,9 +252,12 @@ def test_procedures_to_choose_on_are_not_evaluated() -> None:
         ({}, [None], "histology of 1 tracklets for 30 samples"),
         ({"chosen_on": ("w",)}, None, "procedure w to choose settings on"),
         ({"chosen_on": ("v0", "v1", "v2", "v3")}, None, "none is left to evaluate"),
-        ({"clusterers": ("thresholds",)}, None, "no clusterer 'thresholds'; did you mean thresh"),
-        ({"grid": Grid()}, None, "the grid has no setting"),
-        ({"clusterers": ("links",)}, None, "no learned links: the times of the tracklets are unkn"),
+        ({"grid": {}}, None, "the grid has no setting"),
+        (
+            {"grid": {"links": [LearnedLinks(3.0)]}},
+            None,
+            "no learned links: the times of the tracklets are unkn",
+        ),
     ],
 )
 def test_invalid_settings_and_missing_inputs_are_refused(
@@ -269,7 +286,10 @@ def test_links_are_fitted_on_the_procedures_to_choose_on(monkeypatch: pytest.Mon
     timed = replace(SAMPLES, moments=np.stack([start, start + 0.5], axis=1))
     for chosen_on in ((), SAMPLES.procedures[:2]):
         settings = EvaluationSettings(
-            Grid(prices=(0.5, 2.0)), resamples=5, tasks=("counting",), chosen_on=chosen_on
+            {"links": [LearnedLinks(0.5), LearnedLinks(2.0)]},
+            resamples=5,
+            tasks=("counting",),
+            chosen_on=chosen_on,
         )
         result, _ = evaluate_embeddings({"x": VECTORS}, timed, settings)
         assert list(result.encoders["x"].counting) == ["links"]
@@ -279,21 +299,20 @@ def test_links_are_fitted_on_the_procedures_to_choose_on(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("form", ["l2", "raw_l2"])
 def test_each_clusterer_counts_as_its_settings_separately(form: VisualForm) -> None:
     vectors, samples, names = random_samples(unknown=4)
-    grid = Grid(
-        alphas=(0.5, 1.0),
-        gammas=(1.0,),
-        preferences=(-1.0, 0.5),
-        thresholds=(0.3, 0.6),
-        dbscans=(Dbscan(0.3, 2),),
-        hdbscans=(Hdbscan(2, 1),),
-        linkages=(Agglomerative(0.3), Agglomerative(0.6)),
-    )
+    grid: dict[str, list[Setting]] = {
+        "temporal_ap": list(starmap(TemporalAP, product((0.5, 1.0), (1.0,), (-1.0, 0.5)))),
+        "ap": [AffinityPropagation(-1.0), AffinityPropagation(0.5)],
+        "threshold": [Threshold(0.3), Threshold(0.6)],
+        "dbscan": [Dbscan(0.3, 2)],
+        "hdbscan": [Hdbscan(2, 1)],
+        "agglomerative": [Agglomerative(0.3), Agglomerative(0.6)],
+    }
     evaluation_settings = EvaluationSettings(grid, form, resamples=5, tasks=("counting",))
     result, tables = evaluate_embeddings({"x": vectors}, samples, evaluation_settings)
     encoder = result.encoders["x"]
-    assert list(encoder.counting) == list(grid.by_clusterer())
+    assert list(encoder.counting) == list(grid)
     parts = [samples.of_procedure(place) for place in range(len(samples.procedures))]
-    for name, settings in grid.by_clusterer().items():
+    for name, settings in grid.items():
         counts = []
         for part, rows in parts:
             V = visual(vectors[rows], form)
@@ -329,6 +348,6 @@ def test_clinical_rates_use_the_histology_of_tracklets() -> None:
 
 def test_all_clusterers_may_be_added_to_those_named_first() -> None:
     settings, _ = evaluation_settings(clusterers=("threshold", "all"))
-    assert settings.clusterers[0] == "threshold"
-    assert sorted(settings.clusterers) == sorted(CLUSTERERS)
+    assert next(iter(settings.grid)) == "threshold"
+    assert sorted(settings.grid) == sorted(CLUSTERERS)
     assert evaluation_settings(("all",))[1] == [*PROBES]

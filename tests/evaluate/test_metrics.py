@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyplink.associate.grid_search import Grid
+from polyplink.associate.clusterers import Threshold
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import METRICS
 from polyplink.evaluate.evaluation import Evaluation, EvaluationSettings, evaluate_embeddings
@@ -16,8 +16,7 @@ from polyplink.testing import check_metric
 from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 SETTINGS = EvaluationSettings(
-    Grid(thresholds=(0.3, 0.6, 0.9)),
-    clusterers=("threshold",),
+    {"threshold": list(map(Threshold, (0.3, 0.6, 0.9)))},
     tasks=tuple(TASKS),
     resamples=200,
     seed=4,

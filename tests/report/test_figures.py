@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from matplotlib.axes import Axes
 from sklearn.metrics import roc_auc_score
 
-from polyplink.associate.grid_search import Grid
+from polyplink.associate.clusterers import Setting, TemporalAP, Threshold
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import silent
@@ -143,7 +143,10 @@ def test_figures_draw_the_computed_values(
 
 def test_bars_have_the_figures_of_every_encoder_and_clusterer() -> None:
     vectors, samples, _ = random_samples()
-    grid = Grid((0.5,), (1.0,), (0.5, -1.0), (0.3, 0.7))
+    grid: dict[str, list[Setting]] = {
+        "temporal_ap": [TemporalAP(0.5, 1.0, 0.5), TemporalAP(0.5, 1.0, -1.0)],
+        "threshold": [Threshold(0.3), Threshold(0.7)],
+    }
     settings = EvaluationSettings(grid, resamples=50, tasks=("counting", "tracking"))
     encoders = {"ours": vectors, "other": vectors[::-1]}
     result, _ = evaluate_embeddings(encoders, samples, settings, boxes=boxes_of(samples))

@@ -7,13 +7,15 @@ distinguish pairs of one polyp as well as those of `ntssl-small` (AUROC 0.72). O
 procedures of a seed is used to calibrate and the other is counted, and the reverse.
 """
 
+from itertools import product, starmap
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from polyplink.associate.grid_search import Grid, search
+from polyplink.associate.clusterers import TemporalAP
+from polyplink.associate.grid_search import search
 from polyplink.associate.identities import identify
 from polyplink.associate.links import Views
 from polyplink.associate.similarity import cosine, visual
@@ -30,11 +32,9 @@ from polyplink_lab.simulate.data_set import simulate
 from polyplink_lab.simulate.presets import preset
 
 SEEDS, WIDTH, NOISE = range(100, 122), 16, 1.9
-TEMPORAL = Grid(
-    alphas=(0.0, 0.25, 0.5, 0.75, 1.0),
-    gammas=(0.9, 5.5),
-    preferences=(-5.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 0.85),
-)
+ALPHAS, GAMMAS = (0.0, 0.25, 0.5, 0.75, 1.0), (0.9, 5.5)
+PREFERENCES = (-5.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 0.85)
+TEMPORAL = {"temporal_ap": list(starmap(TemporalAP, product(ALPHAS, GAMMAS, PREFERENCES)))}
 
 
 def procedures(folder: Path, seed: int) -> list[ProcedureTracklets]:

@@ -1,20 +1,26 @@
 """The clustering methods: from the similarities of one procedure's tracklets to identities.
 
-A clusterer with its parameters chosen is a small frozen dataclass with one method, `cluster(V,
-positions)`. `search` runs whole grids of them and `estimators` wraps them for scikit-learn.
+A clusterer with its parameters chosen is a small frozen dataclass with the method `cluster(V,
+positions)`. Its class gives the settings to search: `grid`, and `coarse_grid` for a first look.
+Where many settings cost less together, it has `cluster_many`. `search` runs whole grids, and
+`estimators` wraps the clusterers for scikit-learn.
 
-Sources: temporal affinity propagation and thresholds, Parolari et al., temporally-aware polyp
-counting, section 3; DBSCAN and HDBSCAN, the thesis on foundation models, tables 5.17 and 5.18;
-average linkage, Parolari et al. 2024; learned links were developed here, see `partition`.
+Sources: temporal affinity propagation and thresholds, with their grids, Parolari et al.,
+temporally-aware polyp counting, section 3 (the grids of its code differ); DBSCAN and HDBSCAN, the
+thesis on foundation models, tables 5.17 and 5.18; average linkage, Parolari et al. 2024; learned
+links were developed here, see `partition`. The papers have no grid for the last four.
 """
 
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, get_args
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import groupby, product, starmap
+from typing import Annotated, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.partition import TOLERANCE, Labels, partition
+from polyplink.associate.partition import PRICES, TOLERANCE, Labels, partition
 from polyplink.associate.similarity import Reals, checked_square, temporal
 from polyplink.core.artefacts import ADDED_LATER
 from polyplink.core.errors import PolyplinkError
@@ -22,6 +28,11 @@ from polyplink.core.parts import CLUSTERERS
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged
 
 Selection = Literal["eom", "leaf"]
+HUNDREDTHS = tuple((np.arange(101) / 100).tolist())  # divided, because 3 * 0.1 is not 0.3
+FIFTIETHS = tuple((np.arange(51) / 50).tolist())
+PREFERENCES = tuple((-5 + np.arange(41) / 4).tolist())  # the paper's
+# All but one lie between -5 and 1: above 1, the largest similarity, each tracklet is a cluster.
+COARSE_PREFERENCES = (-5.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 0.85, 0.9, 0.95, 1.25)
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,26 @@ class Clustering:
 
     labels: Labels
     converged: bool
+
+
+@dataclass(frozen=True)
+class Clusterings:
+    """The clusterings of one procedure by one clusterer, one row per setting.
+
+    Attributes:
+        labels: Cluster of every tracklet under every setting (settings, n), int32.
+        converged: Whether each clustering converged (settings,).
+    """
+
+    labels: Labels
+    converged: npt.NDArray[np.bool_]
+
+
+class Setting(Protocol):
+    """A clusterer with its parameters chosen, a frozen dataclass."""
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +112,90 @@ class TemporalAP:
         labels, converged = propagate(self.similarity(V, positions), [self.preference])
         return Clustering(labels[0], bool(converged[0]))
 
+    def in_frames(self, span: float) -> Self:
+        """With gamma per frame converted to gamma for positions in a span of frames."""
+        return replace(self, gamma=self.gamma * span)
+
+    @staticmethod
+    def grid() -> list["TemporalAP"]:
+        """The paper's 21 x 34 x 41 = 29,274 settings; preferences vary fastest, alphas slowest."""
+        alphas = (np.arange(21) / 20).tolist()
+        gammas = (np.arange(1, 10) / 10).tolist() + (1 + 0.375 * np.arange(25)).tolist()
+        return list(starmap(TemporalAP, product(alphas, gammas, PREFERENCES)))
+
+    @staticmethod
+    def coarse_grid() -> list["TemporalAP"]:
+        """5 x 5 x 13 = 325 settings."""
+        alphas, gammas = (np.arange(5) / 4).tolist(), (0.3, 0.9, 2.5, 5.5, 10.0)
+        return list(starmap(TemporalAP, product(alphas, gammas, COARSE_PREFERENCES)))
+
+    @staticmethod
+    def cluster_many(
+        settings: Sequence["TemporalAP"], V: Reals, positions: npt.ArrayLike, threads: int
+    ) -> Clusterings:
+        """Cluster one procedure; all preferences of one (alpha, gamma) are one task of a thread.
+
+        With alpha 1 time does not matter, so all gammas share one clustering.
+        """
+        from polyplink.associate.affinity.propagate import propagate, tie_noise  # noqa: PLC0415
+
+        noise = tie_noise(len(V))
+        keys = [(s.alpha, 0.0 if s.alpha == 1 else s.gamma, s.preference) for s in settings]
+        distinct = dict.fromkeys(keys)
+        groups = [list(group) for _, group in groupby(distinct, key=lambda key: key[:2])]
+
+        def propagate_all(
+            group: list[tuple[float, float, float]],
+        ) -> tuple[Labels, npt.NDArray[np.bool_]]:
+            S = TemporalAP(*group[0]).similarity(V, positions)
+            return propagate(S, [preference for *_, preference in group], noise)
+
+        with ThreadPoolExecutor(threads) as pool:
+            parts = list(pool.map(propagate_all, groups))
+        labels, converged = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+        row_of = {key: row for row, key in enumerate(distinct)}
+        rows = [row_of[key] for key in keys]
+        return Clusterings(labels[rows], converged[rows])
+
 
 @dataclass(frozen=True)
-class AffinityPropagation(TemporalAP):
-    """Affinity propagation on V alone: alpha is 1, and gamma has no effect."""
+class AffinityPropagation:
+    """Affinity propagation on V alone; time is not used.
+
+    Attributes:
+        preference: Preference of affinity propagation; a larger one gives more clusters.
+    """
 
     title: ClassVar = "affinity propagation"
+
+    preference: float
+
+    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+        """Cluster one procedure from V (n, n); positions are not read."""
+        many = self.cluster_many([self], V, positions, threads=1)
+        return Clustering(many.labels[0], bool(many.converged[0]))
+
+    @staticmethod
+    def grid() -> list["AffinityPropagation"]:
+        """The paper's 41 preferences."""
+        return list(map(AffinityPropagation, PREFERENCES))
+
+    @staticmethod
+    def coarse_grid() -> list["AffinityPropagation"]:
+        """13 preferences."""
+        return list(map(AffinityPropagation, COARSE_PREFERENCES))
+
+    @staticmethod
+    def cluster_many(
+        settings: Sequence["AffinityPropagation"],
+        V: Reals,
+        positions: npt.ArrayLike,
+        threads: int,
+    ) -> Clusterings:
+        """Cluster one procedure with all preferences at once."""
+        from polyplink.associate.affinity.propagate import propagate  # noqa: PLC0415
+
+        return Clusterings(*propagate(V, [setting.preference for setting in settings]))
 
 
 @dataclass(frozen=True)
@@ -104,6 +213,23 @@ class Threshold:
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read."""
         return Clustering(threshold_components(V, [self.value])[0], True)
+
+    @staticmethod
+    def grid() -> list["Threshold"]:
+        """The paper's 101 thresholds."""
+        return list(map(Threshold, HUNDREDTHS))
+
+    @staticmethod
+    def coarse_grid() -> list["Threshold"]:
+        """51 thresholds."""
+        return list(map(Threshold, FIFTIETHS))
+
+    @staticmethod
+    def cluster_many(
+        settings: Sequence["Threshold"], V: Reals, positions: npt.ArrayLike, threads: int
+    ) -> Clusterings:
+        """Cluster one procedure with all thresholds at once."""
+        return _all_converged(threshold_components(V, [setting.value for setting in settings]))
 
 
 @dataclass(frozen=True)
@@ -127,6 +253,18 @@ class Dbscan(Ranged):
 
         model = DBSCAN(eps=self.eps, min_samples=self.min_samples, metric="precomputed")
         return Clustering(_noise_as_singletons(model.fit_predict(_distances(V))), True)
+
+    @staticmethod
+    def grid() -> list["Dbscan"]:
+        """150 settings: 3 numbers of neighbours x 50 distances."""
+        eps = (np.arange(1, 51) / 50).tolist()
+        return [Dbscan(e, count) for count, e in product((2, 3, 5), eps)]
+
+    @staticmethod
+    def coarse_grid() -> list["Dbscan"]:
+        """20 settings: 2 numbers of neighbours x 10 distances."""
+        eps = (np.arange(1, 11) / 10).tolist()
+        return [Dbscan(e, count) for count, e in product((2, 3), eps)]
 
 
 @dataclass(frozen=True)
@@ -173,6 +311,17 @@ class Hdbscan(Ranged):
         )
         return Clustering(_noise_as_singletons(model.fit_predict(D)), True)
 
+    @staticmethod
+    def grid() -> list["Hdbscan"]:
+        """30 settings: 5 sizes of clusters x 3 numbers of neighbours x 2 selections."""
+        sizes, neighbours = (2, 3, 4, 5, 8), (1, 2, 3)
+        return list(starmap(Hdbscan, product(sizes, neighbours, get_args(Selection))))
+
+    @staticmethod
+    def coarse_grid() -> list["Hdbscan"]:
+        """8 settings: 2 sizes of clusters x 2 numbers of neighbours x 2 selections."""
+        return list(starmap(Hdbscan, product((2, 3), (1, 2), get_args(Selection))))
+
 
 @dataclass(frozen=True)
 class Agglomerative:
@@ -189,6 +338,23 @@ class Agglomerative:
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read."""
         return Clustering(average_linkage(V, [self.distance])[0], True)
+
+    @staticmethod
+    def grid() -> list["Agglomerative"]:
+        """101 distances."""
+        return list(map(Agglomerative, HUNDREDTHS))
+
+    @staticmethod
+    def coarse_grid() -> list["Agglomerative"]:
+        """51 distances."""
+        return list(map(Agglomerative, FIFTIETHS))
+
+    @staticmethod
+    def cluster_many(
+        settings: Sequence["Agglomerative"], V: Reals, positions: npt.ArrayLike, threads: int
+    ) -> Clusterings:
+        """Cluster one procedure with all distances, from one dendrogram."""
+        return _all_converged(average_linkage(V, [setting.distance for setting in settings]))
 
 
 @dataclass(frozen=True)
@@ -209,9 +375,22 @@ class LearnedLinks(Ranged):
         """Cluster one procedure; V holds link probabilities (n, n), and positions are not read."""
         return Clustering(partition(V, [self.price], tolerance=self.tolerance)[0], True)
 
+    @staticmethod
+    def grid() -> list["LearnedLinks"]:
+        """33 prices of a polyp."""
+        return list(map(LearnedLinks, PRICES))
 
-# A clusterer with its parameters chosen.
-Setting = TemporalAP | Threshold | Dbscan | Hdbscan | Agglomerative | LearnedLinks
+    @staticmethod
+    def cluster_many(
+        settings: Sequence["LearnedLinks"], V: Reals, positions: npt.ArrayLike, threads: int
+    ) -> Clusterings:
+        """Cluster one procedure with all prices at once, from one sequence of merges."""
+        by_tolerance = groupby(settings, key=lambda setting: setting.tolerance)
+        labels = [
+            partition(V, [setting.price for setting in group], tolerance=tolerance)
+            for tolerance, group in by_tolerance
+        ]
+        return _all_converged(np.concatenate(labels))
 
 
 def clusterer_title(name: str) -> str:
@@ -283,6 +462,11 @@ def average_linkage(V: npt.ArrayLike, thresholds: npt.ArrayLike) -> Labels:
     tree = linkage(squareform(D, checks=False), method="average")
     below = np.nextafter(cuts, -np.inf)  # fcluster joins up to and including its threshold
     return np.stack([_noise_as_singletons(fcluster(tree, t, criterion="distance")) for t in below])
+
+
+def _all_converged(labels: Labels) -> Clusterings:
+    """Clusterings (settings, n) of a method without iterations."""
+    return Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
 
 
 def _finite(name: str, values: npt.ArrayLike) -> Reals:

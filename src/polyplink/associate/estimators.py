@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
 from polyplink.associate.clusterers import (
+    AffinityPropagation,
     Agglomerative,
     Clustering,
     Dbscan,
@@ -101,12 +102,10 @@ class ThresholdClustering(_Clustering):
 
 @dataclass(repr=False, eq=False)
 class APClustering(_Clustering):
-    """Affinity propagation on V alone, see `propagate`."""
+    """Affinity propagation on V alone, see `AffinityPropagation`."""
 
     preference: float = 0.0
-    alpha: ClassVar[float] = 1.0
-    gamma: ClassVar[float] = 0.0
-    _kind = TemporalAP
+    _kind = AffinityPropagation
 
 
 @dataclass(repr=False, eq=False)

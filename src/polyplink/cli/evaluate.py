@@ -220,7 +220,7 @@ def evaluate_weights(
         )
     decisive = {
         "tasks": [*settings.tasks, *probes],
-        "clusterers": settings.clusterers,
+        "clusterers": tuple(settings.grid),
         "without_own": settings.without_own,
         "metrics": settings.metrics,
         "weights": paths,

@@ -68,7 +68,7 @@ def draw_figures(
     chosen = FIGURES.take(only)
     others_files = named_files("--beside", beside)
     clusterers = CLUSTERERS.take(clusterers or [*CLUSTERERS])
-    find_grid(grid).only(clusterers)  # refuses those that it has no setting for
+    find_grid(grid, clusterers)  # refuses unknown grids, and clusterers without a setting
     files = (weights, *others_files.values())
     for file in files:
         check_inputs(file, data, [part], device)

@@ -4,15 +4,15 @@ Every verb that scores vectors uses it. The metrics of each task are computed in
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.associate.clusterers import Setting
-from polyplink.associate.grid_search import Clusterings, Grid, paper_grid, search
+from polyplink.associate.clusterers import Clusterings, TemporalAP
+from polyplink.associate.grid_search import Grid, find_grid, search, without_links
 from polyplink.associate.links import Views, fit_and_cross_fit
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
@@ -58,7 +58,8 @@ class EvaluationSettings:
     """Settings of an evaluation.
 
     Attributes:
-        grid: The clusterers' settings to search; the paper's by default.
+        grid: The settings to search, by clusterer in the order of the figures; by default the
+            paper's, of all that are built in.
         form: The form of the visual similarity, see `visual`.
         time: Unit of the distance in time that gamma multiplies: "normalised", the procedure's
             annotated span (temporally-aware counting), or "frames" (thesis, 2.3).
@@ -66,7 +67,6 @@ class EvaluationSettings:
         seed: Seed of the bootstrap.
         threads: Number of threads for the search; the figures do not depend on it.
         tasks: Tasks of `TASKS`; tracking needs boxes.
-        clusterers: Clusterers to report; empty for all of the grid.
         chosen_on: Procedures on which the clusterers' settings are chosen and links are fitted;
             only the others are evaluated. If empty, each procedure's setting is chosen on all
             others, and its links are those of a model fitted without it.
@@ -75,14 +75,13 @@ class EvaluationSettings:
         metrics: Names of metrics of packages or files, in addition to the built-in ones.
     """
 
-    grid: Grid = field(default_factory=paper_grid)
+    grid: Grid = field(default_factory=lambda: find_grid("paper"), repr=False)
     form: VisualForm = "l2"
     time: TimeUnit = "normalised"
     resamples: int = RESAMPLES
     seed: int = 0
     threads: int = 1
     tasks: tuple[str, ...] = ("retrieval", "reid", "counting")
-    clusterers: tuple[str, ...] = ()
     chosen_on: tuple[str, ...] = ()
     purpose: Purpose = "published"
     without_own: bool = False
@@ -450,23 +449,22 @@ Searched = dict[str, dict[str, Clusterings]]  # by procedure and clusterer
 
 def _search(
     vectors: Reals, samples: Samples, settings: EvaluationSettings
-) -> tuple[dict[str, tuple[Setting, ...]], dict[str, npt.NDArray[np.int64]], Searched, str]:
+) -> tuple[Grid, dict[str, npt.NDArray[np.int64]], Searched, str]:
     """Cluster every labelled procedure under the whole grid.
 
     Returns:
-        Settings by clusterer; rows of each procedure's tracklets; its clusterings; and why there
-        are no learned links, if they were requested.
+        The searched grid; rows of each procedure's tracklets; its clusterings; and why there are no
+        learned links, if they were requested.
     """
-    grid = settings.grid.only(settings.clusterers) if settings.clusterers else settings.grid
     searched = {}
     rows = {
         samples.procedures[place]: np.flatnonzero(samples.procedure == place)
         for place in np.flatnonzero(samples.labelled)
     }
-    linked, no_links = _links(vectors, samples, rows, settings) if grid.prices else ({}, "")
-    grid = grid if linked else replace(grid, prices=())
-    kinds = grid.by_clusterer()
-    if not kinds and no_links:
+    wanted = "links" in settings.grid
+    linked, no_links = _links(vectors, samples, rows, settings) if wanted else ({}, "")
+    grid = settings.grid if linked else without_links(settings.grid)
+    if not grid and no_links:
         raise PolyplinkError(
             f"there are no learned links: {no_links}", "name another --clusterer too"
         )
@@ -474,11 +472,19 @@ def _search(
         searched[procedure] = search(
             visual(vectors[tracklets], settings.form),
             samples.positions[tracklets],
-            grid.in_frames(samples.spans[procedure]) if settings.time == "frames" else grid,
+            _in_frames(grid, samples.spans[procedure]) if settings.time == "frames" else grid,
             P=linked.get(procedure),
             threads=settings.threads,
         )
-    return kinds, rows, searched, no_links
+    return grid, rows, searched, no_links
+
+
+def _in_frames(grid: Grid, span: float) -> Grid:
+    """The grid with gammas per frame converted to gammas for positions in a span of frames."""
+    return {
+        name: [s.in_frames(span) if isinstance(s, TemporalAP) else s for s in settings]
+        for name, settings in grid.items()
+    }
 
 
 def _count_and_track(
@@ -493,7 +499,7 @@ def _count_and_track(
     Returns:
         Figures with their resamples; fields of `EncoderFigures`; the parts of each table.
     """
-    kinds, rows, searched, no_links = _search(vectors, samples, settings)
+    grid, rows, searched, no_links = _search(vectors, samples, settings)
     polyps = {procedure: _polyps(samples, tracklets) for procedure, tracklets in rows.items()}
     measures: dict[str, Resampled] = {}
     unlabelled = np.array(samples.procedures)[~samples.labelled].tolist()
@@ -502,7 +508,7 @@ def _count_and_track(
     if "counting" in settings.tasks:
         fields |= {"counting": {}, "converged": {}, "clinic": {}}
     curves, assignments = [], []
-    for name in (name for name in settings.clusterers or kinds if name in kinds):
+    for name, grid_settings in grid.items():
         # Every procedure under every setting.
         counts = [
             count_procedure(searched[procedure][name].labels, polyps[procedure], procedure)
@@ -511,7 +517,7 @@ def _count_and_track(
         converged = [searched[procedure][name].converged for procedure in rows]
         if name == "temporal_ap":
             fields["not_converged"] = float(1 - np.concatenate(converged).mean())
-        figures = counting_figures(counts, kinds[name], settings.chosen_on, settings.purpose)
+        figures = counting_figures(counts, grid_settings, settings.chosen_on, settings.purpose)
         folds, weights = figures.folds, settings.draws(len(figures.folds) or len(counts))
         tracked = {c.procedure: truths[c.procedure].score(c.cut.labels) for c in counts if truths}
         cut = {c.procedure: c.cut.of for c in counts}
@@ -555,6 +561,6 @@ def _count_and_track(
             curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows], tracking)
             fields["tracking"][name] = tracking_rows(tracks, truths, tracking)
         # One row per setting: its parameters, then its figures; undefined is null.
-        setting_rows = [{"clusterer": name} | vars(setting) for setting in kinds[name]]
+        setting_rows = [{"clusterer": name} | vars(setting) for setting in grid_settings]
         curves.append(pl.DataFrame(setting_rows).hstack(pl.DataFrame(curve).fill_nan(None)))
     return measures, fields, {"curve": curves, "assignment": assignments}

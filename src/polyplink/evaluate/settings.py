@@ -48,12 +48,11 @@ def evaluation_settings(
         find_named("task", task, dict.fromkeys(all_tasks))
     clusterer_names = _with_all(clusterers, [*CLUSTERERS]) or USUAL_CLUSTERERS
     settings = EvaluationSettings(
-        grid=find_grid(grid),
+        grid=find_grid(grid, CLUSTERERS.take(clusterer_names)),
         form=visual,
         time=time,
         threads=threads,
         tasks=tuple(task for task in TASKS if task in task_names),
-        clusterers=CLUSTERERS.take(clusterer_names),
         purpose=purpose,
         without_own=without_own,
         metrics=take_metrics(metrics),

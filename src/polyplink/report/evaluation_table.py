@@ -135,7 +135,7 @@ def check_columns(
         if metric.task in settings.tasks:
             figures.append(metric.heading or name)
             keys |= {f"{name}{WITHOUT_OWN}"}
-            of_clusterers = {f"{clusterer}/{name}" for clusterer in settings.clusterers}
+            of_clusterers = {f"{clusterer}/{name}" for clusterer in settings.grid}
             if metric.task == "counting":
                 keys |= of_clusterers
             if metric.task == "tracking":

@@ -1,7 +1,6 @@
 """Figures of encoders on a part of a data set, drawn as in the papers; `plots` has their style."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from polyplink.associate.clusterers import clusterer_title
-from polyplink.associate.grid_search import find_grid, search
+from polyplink.associate.grid_search import find_grid, search, without_links
 from polyplink.associate.similarity import cosine, unit_rows, visual
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress
@@ -69,7 +68,7 @@ class FigureData(NamedTuple):
     threads: int  # of the search
     progress: Progress  # called for procedures searched
     weights: Sequence[Path] = ()  # of the encoders: files, runs or names
-    clusterers: tuple[str, ...] = ()  # to show; empty for all of the grid
+    clusterers: tuple[str, ...] = ()  # to show; empty for all
 
     @property
     def samples(self) -> Samples:
@@ -262,9 +261,9 @@ def plot_losses(losses: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
 def draw_counting(data: FigureData) -> Figure:
     """Draw FR against FPR of all clusterers: all settings, Pareto fronts and chosen settings."""
     samples, name = data.samples, data.encoded.first.name
-    grid, unit = find_grid(data.grid), unit_rows(data.encoded.vectors[name])
-    grid = replace(grid.only(data.clusterers) if data.clusterers else grid, prices=())
-    if not grid.by_clusterer():
+    unit = unit_rows(data.encoded.vectors[name])
+    grid = without_links(find_grid(data.grid, data.clusterers))
+    if not grid:
         raise PolyplinkError(
             "the figure counting does not show learned links",
             "name another --clusterer too, or draw the figure clusterers",
@@ -422,10 +421,9 @@ BARS = {  # figure -> title; as in the thesis, figures 5.1 to 5.8
 def draw_clusterers(data: FigureData) -> Figure:
     """Draw counting and tracking by encoder and clusterer, settings chosen on other procedures."""
     settings = EvaluationSettings(
-        find_grid(data.grid),
+        find_grid(data.grid, data.clusterers),
         threads=data.threads,
         tasks=("counting", "tracking"),
-        clusterers=data.clusterers,
     )
     encoded, samples = data.encoded, data.samples
     evaluated, _ = evaluate_embeddings(

@@ -3,17 +3,16 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 import torch
 
 from polyplink.associate.clusterers import TemporalAP
-from polyplink.associate.grid_search import paper_grid, search
+from polyplink.associate.grid_search import Grid, find_grid, search
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.partition import PRICES, partition
 from polyplink.associate.similarity import Reals, cosine, visual
@@ -398,7 +397,7 @@ def tracking(size: int, device: torch.device, folder: Path, *, touching: bool = 
 
 
 SIZES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20, 24, 30, 42, 84, 480)  # of 19 procedures
-GRID = paper_grid().only(["temporal_ap"])
+GRID = find_grid("paper", ["temporal_ap"])
 EVERY = 179  # the rival runs one setting in 179, in which each preference is equally frequent
 
 Procedure = tuple[Reals, Reals, list[int]]  # visual similarity (n, n), positions (n,), polyps (n,)
@@ -455,7 +454,7 @@ def scikit_learn_labels(V: Reals, positions: Reals, setting: TemporalAP) -> np.n
 
 
 def sweep(
-    size: int, device: torch.device, folder: Path, grid: Any = GRID, every_nth: int = EVERY
+    size: int, device: torch.device, folder: Path, grid: Grid = GRID, every_nth: int = EVERY
 ) -> Work:
     """The paper's grid on 19 procedures, the largest with `size` tracklets, on all cores.
 
@@ -465,7 +464,7 @@ def sweep(
     per second for all procedures; growth is that of the largest procedure under 41 preferences.
     """
     procedures = [synthetic_procedure(max(3, round(n * size / SIZES[-1]))) for n in SIZES]
-    cores, settings = os.cpu_count() or 1, grid.temporal_ap()
+    cores, settings = os.cpu_count() or 1, cast(list[TemporalAP], grid["temporal_ap"])
     rows = range(0, len(settings), every_nth)
 
     def searched(group: Sequence[Procedure]) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
@@ -506,8 +505,9 @@ def sweep(
 
     def largest(n: int) -> Call:
         V, positions, _ = synthetic_procedure(n)
-        part = replace(grid, alphas=grid.alphas[:1], gammas=grid.gammas[-1:])
-        return lambda: search(V, positions, part)
+        first_alpha, last_gamma = settings[0].alpha, settings[-1].gamma
+        part = [s for s in settings if (s.alpha, s.gamma) == (first_alpha, last_gamma)]
+        return lambda: search(V, positions, {"temporal_ap": part})
 
     searched(procedures[:1])  # compiles
     one_by_one(procedures[:1])  # imports

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from polyplink.cli.verb import inform
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import CLUSTERERS
 from polyplink.core.results import Progress
 from polyplink.encoders.encode import encode
@@ -143,9 +143,9 @@ def named_figures(
     by_name: dict[str, Figure] = {}
     resampled: dict[str, Resampled] = {}
     if tasks:
-        task_settings = replace(
-            settings or EvaluationSettings(), tasks=tasks, clusterers=clusterers
-        )
+        settings = settings or EvaluationSettings()
+        grid = {name: find_named("clusterer", name, settings.grid) for name in clusterers}
+        task_settings = replace(settings, tasks=tasks, grid=grid)
         evaluated, resampled = evaluate_encoder(
             vectors, samples, task_settings, boxes if tracked else None
         )
