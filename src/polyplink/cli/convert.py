@@ -21,7 +21,7 @@ def convert_data(
         Argument(
             metavar="FORMAT",
             help="A format of `polyplink import`, except masks.",
-            autocompletion=options.FORMAT_NAMES,
+            autocompletion=options.complete_formats,
         ),
     ],
     out: Annotated[StrPath, Argument(help="New folder for the files.")],

@@ -124,7 +124,7 @@ def evaluate_weights(
             "--clusterer",
             help=f"{', '.join(CLUSTERERS)}, all, or FILE.py:NAME for your own; may be "
             f"repeated; {', '.join(USUAL_CLUSTERERS)} by default.",
-            autocompletion=options.CLUSTERER_NAMES,
+            autocompletion=options.complete_clusterers,
         ),
     ] = (),
     grid: Annotated[str, Option(help="Settings searched for counting: paper or demo.")] = "paper",

@@ -21,7 +21,7 @@ SIDE = 640  # pixels: frames are measured at this size
 
 @verb
 def evaluate_detector(
-    detector: Annotated[str, Argument(help=f"{options.DETECTOR_NAMES}.")],
+    detector: Annotated[str, Argument(help=f"{options.DETECTOR_HELP}.")],
     data: options.Data,
     *,
     part: options.Part = None,

@@ -39,7 +39,7 @@ def draw_figures(
             "--clusterer",
             help=f"In the figures counting and clusterers: {', '.join(CLUSTERERS)}, or "
             "FILE.py:NAME for your own; all built-in ones by default; may be repeated.",
-            autocompletion=options.CLUSTERER_NAMES,
+            autocompletion=options.complete_clusterers,
         ),
     ] = (),
     part: Annotated[str, Option(help="Part of the data set.")] = "eval",

@@ -60,7 +60,7 @@ def import_data(
         Argument(
             metavar="FORMAT",
             help=f"{', '.join(FORMATS)}, or the format of a plugin.",
-            autocompletion=options.FORMAT_NAMES,
+            autocompletion=options.complete_formats,
         ),
     ],
     source: Annotated[StrPath, Argument(metavar="SRC", help="The data set as released.")],

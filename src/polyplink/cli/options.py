@@ -23,11 +23,11 @@ from polyplink.models.shipped import DETECTOR, ENCODER
 
 StrPath = str | Path
 
-DETECTOR_NAMES = (
+DETECTOR_HELP = (
     f"ONNX file; FILE.py:NAME, a function of an image; a plugin's name; or {DETECTOR}, which ships "
     "with polyplink"
 )
-RECIPE = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME for your own."
+RECIPE_HELP = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME for your own."
 Data = Annotated[StrPath, Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[
     StrPath,
@@ -85,9 +85,9 @@ def names_of(path: str) -> Callable[[str], list[str]]:
     return complete
 
 
-RECIPES = names_of("polyplink.recipes.by_name:RECIPES")
-CLUSTERER_NAMES = names_of("polyplink.core.parts:CLUSTERERS.names")
-FORMAT_NAMES = names_of("polyplink.core.parts:FORMATS.names")
+complete_recipes = names_of("polyplink.recipes.by_name:RECIPES")
+complete_clusterers = names_of("polyplink.core.parts:CLUSTERERS.names")
+complete_formats = names_of("polyplink.core.parts:FORMATS.names")
 
 
 class TrackletOptions(TypedDict, total=False):
@@ -146,7 +146,7 @@ Source = Annotated[
 DetectorName = Annotated[
     str | None,
     Option(
-        help=f"{DETECTOR_NAMES} [the default]; or sim:good, sim:gi-genius, sim:shifted or "
+        help=f"{DETECTOR_HELP} [the default]; or sim:good, sim:gi-genius, sim:shifted or "
         "sim:misses-15: a simulated one, for a data folder with annotated boxes."
     ),
 ]

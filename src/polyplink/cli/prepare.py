@@ -21,7 +21,8 @@ def prepare_data(
     data: options.Data,
     *,
     recipe: Annotated[
-        str, Option(help="Recipe with the settings to use.", autocompletion=options.RECIPES)
+        str,
+        Option(help="Recipe with the settings to use.", autocompletion=options.complete_recipes),
     ] = "ntssl",
     sets: options.Sets = (),
     crops: Annotated[bool, Option(help="Cut crops, or build only tracklets.")] = True,

@@ -36,7 +36,9 @@ def list_recipes() -> Result[list[dict[str, str]]]:
 
 @verb
 def show_recipe(
-    name: Annotated[str, Argument(help=options.RECIPE, autocompletion=options.RECIPES)],
+    name: Annotated[
+        str, Argument(help=options.RECIPE_HELP, autocompletion=options.complete_recipes)
+    ],
     *,
     sets: options.Sets = (),
 ) -> "Result[list[FieldSource]]":

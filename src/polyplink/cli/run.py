@@ -32,7 +32,7 @@ def run(
         str | None,
         Option(
             help="Boxes instead of a detector: the format of SOURCE (coco, mot ...).",
-            autocompletion=options.FORMAT_NAMES,
+            autocompletion=options.complete_formats,
         ),
     ] = None,
     recording: Annotated[

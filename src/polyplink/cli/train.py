@@ -70,7 +70,8 @@ class Trained(Facts):
 @verb
 def train(
     recipe: Annotated[
-        "str | TrainConfig", Argument(help=options.RECIPE, autocompletion=options.RECIPES)
+        "str | TrainConfig",
+        Argument(help=options.RECIPE_HELP, autocompletion=options.complete_recipes),
     ],
     data: options.Data,
     *,

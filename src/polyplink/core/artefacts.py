@@ -105,10 +105,11 @@ def file_state(path: str | Path) -> list[int]:
 def _lives(pid: int) -> bool:
     """Whether a process is running on this machine, under any user."""
     if sys.platform == "win32":  # where signal 0 is Ctrl-C
-        kernel: Any = importlib.import_module("ctypes").windll.kernel32
+        ctypes: Any = importlib.import_module("ctypes")
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         handle = kernel.OpenProcess(0x0010_0000, False, pid)  # the right to wait for it
         if not handle:
-            return bool(kernel.GetLastError() == 5)  # access denied: another user's process
+            return bool(ctypes.get_last_error() == 5)  # access denied: another user's process
         ended = kernel.WaitForSingleObject(handle, 0) == 0
         kernel.CloseHandle(handle)
         return not ended

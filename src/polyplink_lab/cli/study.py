@@ -73,7 +73,9 @@ Measured = dict[str, dict[int, "dict[str, Resampled]"]]  # by recipe, seed and f
 
 @verb
 def study(
-    recipes: Annotated[Sequence[str], Argument(help=f"{options.RECIPE} Compared with the first.")],
+    recipes: Annotated[
+        Sequence[str], Argument(help=f"{options.RECIPE_HELP} Compared with the first.")
+    ],
     data: options.Data,
     *,
     out: options.Out = "study",
