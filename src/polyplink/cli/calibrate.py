@@ -11,7 +11,7 @@ from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
 from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import to_plain, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Facts, Progress, Result
+from polyplink.core.results import Progress, Result, ShownFields
 from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
@@ -20,7 +20,7 @@ FIGURES = "stills.json"  # how well those to test on are counted
 
 
 @dataclass(frozen=True)
-class Calibrated(Facts):
+class Calibrated(ShownFields):
     """Calibrated weights.
 
     Attributes:

@@ -13,14 +13,14 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, check_inputs
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Facts, Progress, Result
+from polyplink.core.results import Progress, Result, ShownFields
 
 Precision = Literal["float32", "bf16", "int8"]
 CALIBRATION = 64  # crops that scale the activations of an 8-bit export
 
 
 @dataclass(frozen=True)
-class Exported(Facts):
+class Exported(ShownFields):
     """An exported encoder.
 
     Attributes:

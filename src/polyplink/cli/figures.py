@@ -11,7 +11,7 @@ from polyplink.cli.options import check_inputs, named_files, names_of
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
-from polyplink.core.results import Pictures, Progress, Result
+from polyplink.core.results import FigureFiles, Progress, Result
 from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
@@ -107,7 +107,7 @@ def draw_figures(
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {part}: {many(len(samples.procedures), 'procedure')}"
     figure_data = FigureData(encoded, subtitle, grid, workers, progress, files, clusterers)
-    pictures = Pictures()
+    pictures = FigureFiles()
     for done, (name, call) in enumerate(figures.items(), start=1):
         try:
             with record.stage(name):

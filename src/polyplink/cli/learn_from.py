@@ -11,12 +11,12 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import verb
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Facts, Result
+from polyplink.core.results import Result, ShownFields
 from polyplink.core.runs import RunRecord
 
 
 @dataclass(frozen=True)
-class Learned(Facts):
+class Learned(ShownFields):
     """Weights and data set that reviews result in.
 
     Attributes:

@@ -15,7 +15,7 @@ from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
 from polyplink.cli.verb import inform, prints_lines, verb
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Facts, Progress, Result
+from polyplink.core.results import Progress, Result, ShownFields
 from polyplink.core.runs import RunRecord, sole_writer
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _list_fields(recipe: str | None) -> None:
 
 
 @dataclass(frozen=True)
-class Trained(Facts):
+class Trained(ShownFields):
     """A finished training run.
 
     Attributes:

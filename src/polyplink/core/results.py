@@ -101,7 +101,7 @@ def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> 
         printed: Texts and rich tables that the command line prints.
         warnings: One sentence each.
     """
-    render = None if isinstance(value, Facts) else getattr(value, "_repr_html_", None)
+    render = None if isinstance(value, ShownFields) else getattr(value, "_repr_html_", None)
     parts = [render()] if render is not None else [_printed(item) for item in printed]
     in_html = getattr(value, "html_warnings", ())
     further = [escape(visible(text)) for text in warnings if text not in in_html]
@@ -123,7 +123,7 @@ def _printed(item: Any) -> str:
     return f"<table><caption>{escape(visible(str(item.title or '')))}</caption>{body}</table>"
 
 
-class Facts:
+class ShownFields:
     """A dataclass that a notebook shows as a table of its fields (with repr) and more tables."""
 
     def _tables(self) -> list[Any]:
@@ -137,7 +137,7 @@ class Facts:
         return "\n".join([table, *map(_printed, self._tables())])
 
 
-class Pictures(list[Path]):
+class FigureFiles(list[Path]):
     """Paths of figure files; a notebook shows the pictures."""
 
     def _repr_html_(self) -> str:

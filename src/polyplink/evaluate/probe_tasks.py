@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from polyplink.core.artefacts import read_json, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Facts, Progress, StageProgress, silent, silent_stage
+from polyplink.core.results import Progress, ShownFields, StageProgress, silent, silent_stage
 from polyplink.data.protocols import SHARE, SPLITS, split_by_patient
 from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.intervals import RESAMPLES, draw_weights
@@ -70,7 +70,7 @@ PAIRS = ("rsp", "rspp")  # published parts with a training and a test side
 
 
 @dataclass(frozen=True)
-class Probed(Facts):
+class Probed(ShownFields):
     """Results of a probe.
 
     Attributes:

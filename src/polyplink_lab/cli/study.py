@@ -14,7 +14,7 @@ from polyplink.cli.options import check_inputs
 from polyplink.cli.verb import UNMEASURED, inform, prints_lines, verb
 from polyplink.core.artefacts import to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.results import Facts, Progress, Result, silent
+from polyplink.core.results import Progress, Result, ShownFields, silent
 from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
@@ -45,7 +45,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Studied(Facts):
+class Studied(ShownFields):
     """A finished study.
 
     Attributes:

@@ -22,7 +22,7 @@ from polyplink.core.text import ESCAPED_FORMULA
 from polyplink.data.faults import Faults, with_value
 from polyplink.data.files.limits import LARGEST_TOTAL, check_member, check_total, refuse_excess
 from polyplink.data.files.trees import decode_text
-from polyplink.data.sets.layout import Recording
+from polyplink.data.sets.layout import ReleasedRecording
 from polyplink.data.tables import POLYPS, PROCEDURES
 from polyplink.data.vocabulary import normalise_location
 
@@ -288,7 +288,7 @@ def _read_words(
 
 
 def add_facts(
-    recordings: Mapping[int, Recording], facts: Facts, table: str | None, faults: Faults
+    recordings: Mapping[int, ReleasedRecording], facts: Facts, table: str | None, faults: Faults
 ) -> None:
     """Add the facts of a table to recordings and their polyps.
 

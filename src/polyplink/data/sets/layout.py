@@ -1,6 +1,6 @@
 """Shared by the readers and writers of the public data sets.
 
-A reader opens a `Release`, sorts its files into one `Recording` for each procedure, reads
+A reader opens a `Release`, sorts its files into one `ReleasedRecording` for each procedure, reads
 annotations and tables of facts (`facts.py`) into the recordings, and joins them. A writer has the
 signature `write(data, root, *, frames=None)`: it writes a data set in the layout of a release, with
 an image for every frame for which `frames` returns one.
@@ -79,7 +79,7 @@ class Frame:
 
 
 @dataclass
-class Recording:
+class ReleasedRecording:
     """One procedure while its files are read; it shows at most one polyp, with the same name.
 
     Attributes:
@@ -113,8 +113,8 @@ class Recording:
 
 
 # The place of a file: a sort key that is unique to its recording, the recording's name and part,
-# and the key in `Recording.frames`.
-Place = tuple[tuple[Any, ...], str, str, Any]
+# and the key in `ReleasedRecording.frames`.
+FrameKey = tuple[tuple[Any, ...], str, str, Any]
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class Release(Import):
         return PolyplinkError(f"{self.source} has no {missing}", hint)
 
     def sort(
-        self, place: Callable[[Member, Faults], Place | None], ending: str
-    ) -> dict[tuple[Any, ...], Recording]:
+        self, place: Callable[[Member, Faults], FrameKey | None], ending: str
+    ) -> dict[tuple[Any, ...], ReleasedRecording]:
         """Sort images and annotations into recordings; a second file of a frame is a fault.
 
         Args:
@@ -157,7 +157,7 @@ class Release(Import):
         Returns:
             Sort key -> recording, sorted.
         """
-        recordings: dict[tuple[Any, ...], Recording] = {}
+        recordings: dict[tuple[Any, ...], ReleasedRecording] = {}
         for member in self.tree.members:
             kind = "image" if member.suffix in IMAGE_ENDINGS else "annotation"
             place_of_file = None
@@ -166,7 +166,7 @@ class Release(Import):
             if place_of_file is None:
                 continue
             order, name, part, key = place_of_file
-            recording = recordings.setdefault(order, Recording(name, part))
+            recording = recordings.setdefault(order, ReleasedRecording(name, part))
             frame = recording.frames.setdefault(key, Frame())
             if getattr(frame, kind) is None:
                 setattr(frame, kind, member)
@@ -175,14 +175,14 @@ class Release(Import):
         return dict(sorted(recordings.items()))
 
     def parse(
-        self, recordings: Iterable[Recording], parse: Callable[[bytes, str], Parsed]
-    ) -> Iterator[tuple[Recording, Frame, Member, Parsed]]:
+        self, recordings: Iterable[ReleasedRecording], parse: Callable[[bytes, str], Parsed]
+    ) -> Iterator[tuple[ReleasedRecording, Frame, Member, Parsed]]:
         """Parse the annotations of all recordings as `Tree.parse_each` does.
 
         Yields:
             Recording, frame, annotation file, and its parsed content.
         """
-        placed: dict[Member, tuple[Recording, Frame]] = {}
+        placed: dict[Member, tuple[ReleasedRecording, Frame]] = {}
         for recording in recordings:
             for frame in recording.frames.values():
                 if frame.annotation is not None:
@@ -190,9 +190,9 @@ class Release(Import):
         for member, parsed in self.tree.parse_each(placed, parse, self.faults).items():
             yield (*placed[member], member, parsed)
 
-    def size_by_first_image(self, recordings: Iterable[Recording]) -> None:
+    def size_by_first_image(self, recordings: Iterable[ReleasedRecording]) -> None:
         """Set the size of each recording to that of its first image that can be read, if any."""
-        images_of: list[tuple[Recording, list[Member]]] = []
+        images_of: list[tuple[ReleasedRecording, list[Member]]] = []
         for recording in recordings:
             frames = (recording.frames[number] for number in sorted(recording.frames))
             images_of.append((recording, [f.image for f in frames if f.image is not None]))
@@ -207,7 +207,7 @@ class Release(Import):
 
     def open_videos(
         self, names: Mapping[Member, str], *, part: str = "", progress: StageProgress = silent_stage
-    ) -> list[Recording]:
+    ) -> list[ReleasedRecording]:
         """Read number of frames, size and frame rate of videos; faulty videos are left out.
 
         Args:
@@ -229,7 +229,9 @@ class Release(Import):
             try:
                 with open_video(self.tree.root / member.image) as video:
                     size, fps = (video.width, video.height), {"fps": video.fps}
-                    recording = Recording(name, part, size, video.n_frames, fps, video=member)
+                    recording = ReleasedRecording(
+                        name, part, size, video.n_frames, fps, video=member
+                    )
                     recordings.append(recording)
             except PolyplinkError as error:
                 if self.strict:
@@ -240,7 +242,7 @@ class Release(Import):
 
     def join(
         self,
-        recordings: Sequence[Recording],
+        recordings: Sequence[ReleasedRecording],
         *,
         splits: Mapping[str, list[str]] | None = None,
         boxes: pl.DataFrame | None = None,

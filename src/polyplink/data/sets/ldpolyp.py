@@ -25,7 +25,7 @@ from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.files.values import whole_number
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import Edges, FrameSource, Place, Release
+from polyplink.data.sets.layout import Edges, FrameKey, FrameSource, Release
 from polyplink.data.tables import DataSet, Imported
 
 DATASET = "ldpolyp"
@@ -110,7 +110,7 @@ def import_ldpolyp(
     return release.join(videos, progress=release.progress)
 
 
-def _place(member: Member, faults: Faults) -> Place | None:
+def _place(member: Member, faults: Faults) -> FrameKey | None:
     """The recording and frame of an image or annotation."""
     match = _FILE.search(member.path)
     if match is None or (match[2].lower() == "images") == (match[5].lower() == "txt"):

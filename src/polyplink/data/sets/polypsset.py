@@ -22,7 +22,7 @@ from polyplink.data.files.trees import Member
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import FrameSource, Place, Recording, Release
+from polyplink.data.sets.layout import FrameKey, FrameSource, Release, ReleasedRecording
 from polyplink.data.sets.voc import parse_voc_file
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
@@ -63,7 +63,7 @@ def import_polypsset(source: Path, **options: Unpack[ImportOptions]) -> Imported
         missing = "folder train2019, val2019 or test2019 with Image and Annotation"
         raise release.nothing_found(missing)
     words = _read_frames(release, folders)
-    recordings: list[Recording] = []
+    recordings: list[ReleasedRecording] = []
     for folder in folders:
         sizes = {n: frame.size for n, frame in sorted(folder.frames.items()) if frame.size}
         if folder.part == "train":
@@ -81,7 +81,7 @@ def import_polypsset(source: Path, **options: Unpack[ImportOptions]) -> Imported
     return release.join(recordings, progress=release.progress)
 
 
-def _place(member: Member, faults: Faults) -> Place | None:
+def _place(member: Member, faults: Faults) -> FrameKey | None:
     """The video (or the training part) and the number of an image or annotation.
 
     Videos are named `val_10`, as the papers name them; train comes first, then val and test.
@@ -102,7 +102,7 @@ def _place(member: Member, faults: Faults) -> Place | None:
     return None
 
 
-def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[str]]:
+def _read_frames(release: Release, folders: list[ReleasedRecording]) -> dict[str, set[str]]:
     """Read sizes and boxes; annotations of frames without a known size are dropped.
 
     Returns:
@@ -128,7 +128,7 @@ def _read_frames(release: Release, folders: list[Recording]) -> dict[str, set[st
     return words
 
 
-def _read_sizes(release: Release, folders: list[Recording]) -> set[str]:
+def _read_sizes(release: Release, folders: list[ReleasedRecording]) -> set[str]:
     """Read the sizes of images; return the names of the folders with an image.
 
     In a folder with images, annotations without a readable image are left out.
@@ -150,7 +150,9 @@ def _read_sizes(release: Release, folders: list[Recording]) -> set[str]:
     return with_images
 
 
-def _video_recording(folder: Recording, sizes: dict[int, layout.Size], faults: Faults) -> Recording:
+def _video_recording(
+    folder: ReleasedRecording, sizes: dict[int, layout.Size], faults: Faults
+) -> ReleasedRecording:
     """One video of val or test; its size is the most frequent one, on ties the first."""
     size = Counter(sizes.values()).most_common(1)[0][0]
     recording = folder.renumbered({number: number for number in sizes}, size=size)

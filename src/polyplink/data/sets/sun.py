@@ -24,7 +24,14 @@ from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
 from polyplink.data.sets.facts import add_facts, read_facts
-from polyplink.data.sets.layout import Edges, Frame, FrameSource, Place, Recording, Release
+from polyplink.data.sets.layout import (
+    Edges,
+    Frame,
+    FrameKey,
+    FrameSource,
+    Release,
+    ReleasedRecording,
+)
 from polyplink.data.sets.voc import parse_voc_file
 from polyplink.data.tables import DataSet, Imported, csv_text
 from polyplink.data.vocabulary import ADENOMA
@@ -135,7 +142,7 @@ def import_sun(
         )
 
     # Facts of the cases; a negative one is its own patient, and needs no annotation.
-    positive: dict[int, Recording] = {}
+    positive: dict[int, ReleasedRecording] = {}
     for recording in recordings:
         recording.procedure["fps"] = FPS
         if recording.has_boxes:
@@ -150,11 +157,11 @@ def import_sun(
     return release.join(recordings, progress=release.progress)
 
 
-def _find_cases(release: Release) -> list[Recording]:
+def _find_cases(release: Release) -> list[ReleasedRecording]:
     """The cases by number, those with polyps first, with frames by image name and their boxes."""
     faults = release.faults
 
-    def place(member: Member, number: str, name: ImageName | None) -> Place:
+    def place(member: Member, number: str, name: ImageName | None) -> FrameKey:
         """The place of a file of the case with a number."""
         # The name of the source itself may say it too; of several folders, the last one counts.
         words = _POLARITY.findall(f"{release.source.name}/{member.image}".lower())
@@ -162,7 +169,7 @@ def _find_cases(release: Release) -> list[Recording]:
         kind, part = ("negative", "negative") if negative else ("case", "positive")
         return (negative, int(number)), f"{kind}{int(number)}", part, name
 
-    def place_file(member: Member, faults: Faults) -> Place | None:
+    def place_file(member: Member, faults: Faults) -> FrameKey | None:
         """The place of an image or XML file, by its folder and its name."""
         match = _FILE.search(member.path)
         if match is None:
@@ -177,11 +184,11 @@ def _find_cases(release: Release) -> list[Recording]:
 
     # Images and XML files, sorted by case, and the text of each case.
     cases = release.sort(place_file, ".xml")
-    texts: dict[Member, Recording] = {}
+    texts: dict[Member, ReleasedRecording] = {}
     for member in release.tree.members:
         if match := _TEXT.search(member.path):
             order, case_name, part, _ = place(member, match[1], None)
-            texts[member] = cases.setdefault(order, Recording(case_name, part))
+            texts[member] = cases.setdefault(order, ReleasedRecording(case_name, part))
     # Each archive is read in one pass for XML files and in one for texts.
     xmls = list(release.parse(cases.values(), parse_voc_file))
     lines = release.tree.parse_each(texts, lambda data, at: parse_case(data, at, faults), faults)
