@@ -84,11 +84,20 @@ def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object,
         assert row["score"] is None or 0 <= row["score"] <= 1
 
 
-def test_scores_in_percent_are_refused() -> None:
-    """Boxes without a score count as annotated, and a count of those claims more."""
-    boxes = boxes_by_sides(*((f"line {i}", "v", i, 1, 1, 5, 5, 90 + i) for i in range(3)))
-    with pytest.raises(PolyplinkError, match=r"line 0: most scores are above 1, .* 90; divide"):
-        check_boxes(boxes, Faults())
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        ((1, 40, 30, 50, 60, 90), "most scores are above 1, the first has score 90; divide"),
+        ((0.04, 1, 1, 5, 5, 0.9), "most frames are not whole .* frame 0.04; give the number"),
+        ((1, 0.4, 0.3, 0.5, 0.6, 0.9), "lie within one pixel, the first has w 0.5; multiply x and"),
+        ((1, 40, 30, 70, 60, 0.9), "beyond the image, .* right and bottom edge; give left, top, w"),
+    ],
+)
+def test_boxes_in_other_units_are_refused(box: tuple[float, ...], message: str) -> None:
+    """They would be left out, count as annotated, or be counted as one polyp."""
+    boxes = boxes_by_sides(*((f"line {i}", "v", *box) for i in range(12)))
+    with pytest.raises(PolyplinkError, match=f"line 0: .*{message}"):
+        fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults())
 
 
 def test_too_many_boxes_are_refused_unless_limits_are_lifted(

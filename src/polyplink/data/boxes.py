@@ -19,6 +19,7 @@ from polyplink.data.files.values import LARGEST
 
 Border = Literal["keep", "clip", "pixels"]
 MOST_BOXES = 20_000_000  # of a source, unless the limits are lifted
+SEVERAL = 10  # boxes: the sides of fewer do not tell their unit
 
 # The common columns of all sources; null where a source has no value.
 BOXES: Mapping[str, pl.DataType] = {
@@ -92,11 +93,12 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
         The boxes kept, with frame as Int32 and score as Float32.
 
     Raises:
-        PolyplinkError: If most scores are above 1; if strict, at the first box or score that
-            cannot be used.
+        PolyplinkError: If the boxes are in other units than frames, pixels and scores up to 1; if
+            strict, at the first box or score that cannot be used.
     """
     if boxes.height > MOST_BOXES:
         refuse_excess(f"{boxes.height} boxes are more than {MOST_BOXES}")
+    _check_units(boxes)
     frame = pl.col("frame")
     sides = pl.col(_SIDES)
     unplaced = [
@@ -126,13 +128,6 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     ]
     boxes = apply_rules(boxes, unplaced, faults)
     boxes = apply_rules(boxes, unsound, faults, show=_SIDES).with_columns(frame.cast(pl.Int32))
-    above = boxes.filter(pl.col("score") > 1)
-    if above.height > boxes["score"].count() / 2:  # taken for annotated boxes, a false claim
-        raise PolyplinkError(
-            f"{place_of(above['at'][0])}: most scores are above 1, the first is "
-            f"{above['score'][0]:g}",
-            "divide scores in percent by 100; leave the scores out if people drew the boxes",
-        )
     in_range = pl.col("score").is_between(0, 1)  # null where there is no score
     out_of_range = boxes.filter(~in_range)
     if out_of_range.height:
@@ -140,6 +135,45 @@ def check_boxes(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
         first, effect = place_of(out_of_range["at"][0]), "import.without_score"
         faults.fault(kind, first, hint, out_of_range.height, effect=effect)
     return boxes.with_columns(pl.when(in_range).then(pl.col("score")).cast(pl.Float32))
+
+
+def _check_units(boxes: pl.DataFrame) -> None:
+    """Refuse times instead of frames, scores in percent, and boxes relative to the frame.
+
+    Such boxes would be left out, count as annotated, or lie in one pixel, and be counted wrongly.
+    """
+
+    def check(wrong: pl.Expr, share: float, column: str, what: str, hint: str) -> None:
+        """Refuse the boxes if more than a share of the values of a column are wrong."""
+        rows = boxes.filter(wrong)
+        if rows.height > share * boxes[column].count():
+            first = rows.row(0, named=True)
+            where = f"{place_of(first['at'])}: {what}"
+            raise PolyplinkError(f"{where}, the first has {column} {first[column]:g}", hint)
+
+    frame = pl.col("frame")
+    check(
+        frame.is_finite() & (frame.floor() != frame),
+        1 / 2,
+        "frame",
+        "most frames are not whole numbers",
+        "give the number of the frame, not its time: seconds times frames per second",
+    )
+    check(
+        pl.col("score") > 1,
+        1 / 2,
+        "score",
+        "most scores are above 1",
+        "divide scores in percent by 100; leave the scores out if people drew the boxes",
+    )
+    if boxes.height >= SEVERAL:
+        check(
+            (_X >= 0) & (_Y >= 0) & (_RIGHT <= 1) & (_BOTTOM <= 1),
+            0.9,
+            "w",
+            "the boxes lie within one pixel",
+            "multiply x and w by the width of the frame, and y and h by its height",
+        )
 
 
 def without_repeated(boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
@@ -176,8 +210,8 @@ def fit_boxes(
         The remaining boxes with sides as Float32; without right, bottom, width and height.
 
     Raises:
-        PolyplinkError: If strict, at the first box beyond the last frame, wholly outside the
-            image, or without area after clipping.
+        PolyplinkError: If the last two sides are the right and bottom edge; if strict, at the first
+            box beyond the last frame, wholly outside the image, or without area after clipping.
     """
     size = procedures.select("procedure_id", "n_frames", frame_width="width", frame_height="height")
     boxes = boxes.join(size, on="procedure_id", how="left", maintain_order="left").with_columns(
@@ -186,6 +220,15 @@ def fit_boxes(
     if border == "keep":  # in float32 like the doctor, so that both report the same boxes
         boxes = boxes.with_columns(pl.col(_SIDES).cast(pl.Float32))
         boxes = boxes.with_columns(right=_X + _W, bottom=_Y + _H)
+    # With x, y, right, bottom in place of x, y, w, h, most boxes reach beyond the image.
+    as_corners = (_W > _X) & (_H > _Y) & (_W <= _WIDTH) & (_H <= _HEIGHT)
+    beyond = boxes.filter(as_corners & (OUTSIDE | OVER_THE_EDGE))
+    if boxes.height >= SEVERAL and beyond.height > boxes.height / 2:
+        raise PolyplinkError(
+            f"{place_of(beyond['at'][0])}: most boxes reach beyond the image, and would fit with "
+            "their last two numbers as the right and bottom edge",
+            "give left, top, width and height",
+        )
     rules = [
         Rule(
             Message("import.late_frame"),

@@ -148,15 +148,21 @@ FRAME = "box without a frame number from 0"
 HEADER = "procedure_id,frame,x,y,w,h,score,polyp_id,image\n"
 
 
+def test_a_score_under_another_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text("procedure_id,frame,x,y,w,h,Confidence\nv,3,1,2,3,4,0.5\n")
+    with pytest.raises(PolyplinkError, match=r"'Confidence', but no column 'score'; rename it"):
+        import_csv(tmp_path / "b.csv", size=(99, 99))
+
+
 def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    path.write_text("procedure_id,frame,x,y,w,h,conf\nv,3,1,2,3.5,4,1\nv,0,1,2,3,4,1\n")
+    path.write_text("procedure_id,frame,x,y,w,h,room\nv,3,1,2,3.5,4,1\nv,0,1,2,3,4,1\n")
     imported = import_csv(path, size=(64, 48))
     row = imported.data.procedures.row(0, named=True)
     assert (row["n_frames"], row["width"], row["patient"], row["dataset"]) == (4, 64, "v", "mine")
     assert imported.data.detections["frame"].to_list() == [0, 3]
     assert imported.lines == [
-        "1 x unknown column of mine.csv, not read (conf)",
+        "1 x unknown column of mine.csv, not read (room)",
         "1 x procedure without a number of frames, set to its last frame + 1 (v)",
     ]
     rows = "v,0,1,2,3,4,,nan,\nv,1,1,2,3,4,,p,\nv,1,5,2,3,4,, ,\nv,1,7,2,3,4,,-1,\n"

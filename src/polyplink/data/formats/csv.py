@@ -36,6 +36,7 @@ from polyplink.data.tables import (
 
 _NAMES = ("detections.csv", "boxes.csv")
 _BOX = ("frame", "x", "y", "w", "h")
+_LIKE_SCORE = {"confidence", "conf", "probability", "prob", "scores"}
 
 
 def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
@@ -50,7 +51,8 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
         others as text, `item` (number of the row, from 0), and `at`, its file and line.
 
     Raises:
-        PolyplinkError: If the file is missing or not a table, or lacks a column.
+        PolyplinkError: If the file is missing or not a table, lacks a column, or has the scores
+            under another name.
     """
     table = read_text_table(path)
     if {"video_id", "procedure_id"} <= set(table.columns):
@@ -63,6 +65,12 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
     unknown_columns = table.drop(known_columns).columns
     for name in unknown_columns:
         faults.warn(Message("import.unknown_column", {"table": path.name}), name)
+    like_score = [name for name in unknown_columns if name.lower() in _LIKE_SCORE]
+    if like_score and "score" not in table.columns:  # without scores, people drew the boxes
+        raise PolyplinkError(
+            f"{path} has a column {like_score[0]!r}, but no column 'score'",
+            "rename it, or remove it if people drew the boxes",
+        )
     is_row = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
     table = table.select(known_columns).with_row_index("item").filter(is_row)
     missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]

@@ -329,6 +329,12 @@ def _in_pixels(
 def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
     """The meaning of the sixth of six values; see `import_yolo`."""
     value = boxes["sixth"].drop_nulls()
+    if sixth == "track" and (value != value.floor()).any():
+        first = boxes.filter(pl.col("sixth") != pl.col("sixth").floor()).row(0, named=True)
+        raise PolyplinkError(
+            f"{first['at']}: the sixth value, {first['sixth']:g}, is not the number of a track",
+            "give --sixth score",
+        )
     if sixth is None and value.len() and boxes["seventh"].null_count() == boxes.height:
         integral = value == value.floor()
         if not integral.all():
