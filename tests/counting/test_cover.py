@@ -22,7 +22,7 @@ from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.online import OnlineLinker
 from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import LANGUAGES, catalogue, text_of
-from polyplink.counting.interval import Coverage, cover_of, fit_interval
+from polyplink.counting.interval import Coverage, cover_of, fit_interval, point_for_boxes
 from polyplink.counting.link import (
     Linked,
     ProcedureTracklets,
@@ -31,9 +31,11 @@ from polyplink.counting.link import (
     link_messages,
 )
 from polyplink.counting.result import Count, CountedProcedure
-from polyplink.data.origin import BoxSource
+from polyplink.data.origin import BoxesOrigin, BoxSource
+from polyplink.encoders.config import EncoderConfig
+from polyplink.encoders.weights import Seen, WeightsRecord
 from polyplink.report.formats import Texts
-from polyplink.tracklets.settings import PrepareSettings
+from polyplink.tracklets.settings import PrepareSettings, with_options
 
 CALIBRATION = Calibration("annotated", None, "simulated procedures", 40, views=50)
 LINKS = LinkModel(-3.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 6.0}, 1, 1)
@@ -69,6 +71,39 @@ def test_another_detector_of_the_same_name_as_in_the_calibration_is_named_so() -
         "of the detector YOLO, but not from the detector file of the calibration"
     )
     assert "on boxes of the detector YOLO." in calibrated
+
+
+@pytest.mark.parametrize(
+    ("calibrated", "options", "changed"),
+    [
+        (None, {}, ""),
+        (None, {"stride": 1}, ""),  # of crops, not of boxes
+        (None, {"high": 0.6}, "high 0.6 instead of 0.5"),
+        ({"min_seconds": 0.2}, {"min_seconds": 0.2}, ""),
+        ({"min_seconds": 0.2}, {}, "min_seconds 0.5 instead of 0.2"),
+    ],
+)
+def test_no_interval_is_given_for_tracklets_of_other_settings(
+    calibrated: dict[str, Any] | None, options: dict[str, Any], changed: str
+) -> None:
+    detector = BoxesOrigin("9f", "YOLO", high=0.5)
+    calibration = replace(CALIBRATION, boxes="9f", detector="YOLO", tracklets=calibrated)
+    record = WeightsRecord(
+        EncoderConfig(),
+        PrepareSettings(),
+        {},
+        Seen("", (), ()),
+        {},
+        to_plain(replace(POINT, calibration=calibration)),
+    )
+    settings = with_options(record.prepare, options, detector)
+    source = replace(SOURCE, boxes="9f", detector="YOLO")
+    point, cover = point_for_boxes(
+        record, source, settings, detector, purpose="count", alarms_kept=False
+    )
+    assert (point.spread is None) == bool(changed)
+    assert [str(message) for message in cover.changed] == ([changed] if changed else [])
+    assert all(changed in str(warning) for warning in cover.warnings(point))
 
 
 @pytest.mark.parametrize(

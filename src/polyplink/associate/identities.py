@@ -54,10 +54,13 @@ class Calibration(BoxSource):
     Attributes:
         procedures: Number of labelled procedures.
         views: Largest number of tracklets of a procedure; 0 in weights of earlier versions.
+        tracklets: Settings of the tracklets, see `box_settings`; None in weights of earlier
+            versions.
     """
 
     procedures: int
     views: int = 0
+    tracklets: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

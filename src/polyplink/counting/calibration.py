@@ -143,8 +143,9 @@ def fit_point(
         by_procedure(to_link, embeddings),
         source,
         polyps,
-        point.tolerance if tolerance is None else tolerance,
-        patients,
+        tolerance=point.tolerance if tolerance is None else tolerance,
+        patients=patients,
+        settings=labelled.settings,
     )
     if fitted.links is None:
         here = Message("origin.here", {"why": fitted.origin})

@@ -15,14 +15,15 @@ unless the procedures show with 90 % confidence that at most one of ten is wrong
 of 22, or one of 38.
 
 An interval holds the true number in 90 % of procedures like those of the calibration
-(`OperatingPoint.spread`). For boxes of another detector, or for recordings after a calibration on
-simulated procedures, this is unknown and often wrong; so it is for a procedure with more tracklets
-than any of the calibration (`OperatingPoint.exceeded_by`). Then the count has no interval, and
-every link with a confidence below `ASK_BELOW` is put up for review.
+(`OperatingPoint.spread`). For boxes of another detector, tracklets made with other settings, or
+recordings after a calibration on simulated procedures, this is unknown and often wrong; so it is
+for a procedure with more tracklets than any of the calibration (`OperatingPoint.exceeded_by`).
+Then the count has no interval, and every link with a confidence below `ASK_BELOW` is put up for
+review.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -41,14 +42,18 @@ from polyplink.associate.identities import (
 )
 from polyplink.core.messages import Message
 from polyplink.core.text import many
-from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxSource
+from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxesOrigin, BoxSource
+from polyplink.encoders.weights import WeightsRecord
+from polyplink.tracklets.settings import PrepareSettings, box_settings, with_options
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
 ASK_BELOW_MESSAGE = Message("ask.below", {"share": round(100 * ASK_BELOW)})
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
-Gap = Literal["", "no labels", "not recorded", "boxes", "material", "few", "purpose", "alarms kept"]
+Gap = Literal[
+    "", "no labels", "not recorded", "boxes", "material", "few", "purpose", "alarms kept", "tracks"
+]
 
 
 @dataclass(frozen=True)
@@ -220,12 +225,15 @@ class Cover:
             calibrated; "not recorded": the weights, of an earlier version, do not record their
             calibration; "boxes", "material": they were calibrated on other ones; "few": on too
             few procedures; "purpose": the interval is for the purpose "count", but another was
-            requested; "alarms kept": it is for counts without the false alarms counted here.
+            requested; "alarms kept": it is for counts without the false alarms counted here;
+            "tracks": it is for tracklets made with other settings.
+        changed: The settings of tracklets that differ.
     """
 
     source: BoxSource
     calibration: Calibration | None
     gap: Gap
+    changed: tuple[Message, ...] = ()
 
     @property
     def has_intervals(self) -> bool:
@@ -251,7 +259,8 @@ class Cover:
             return []
         ask = Message("ask.all") if point.links is None else ASK_BELOW_MESSAGE
         values: dict[str, Any] = {"ask": ask, "todo": self._todo(), "why": point.origin}
-        values |= {"counted": self._counted()} | self._calibration_values()
+        values |= {"counted": self._counted(), "changed": self.changed}
+        values |= self._calibration_values()
         return [Message(f"cover.{self.gap}", values)]
 
     @staticmethod
@@ -297,6 +306,7 @@ def cover_of(
     *,
     purpose: str = "count",
     alarms_kept: bool = False,
+    changed: tuple[Message, ...] = (),
 ) -> Cover:
     """Whether an operating point has intervals for boxes of a source.
 
@@ -305,28 +315,49 @@ def cover_of(
         source: Source of the boxes.
         purpose: Purpose of the count; intervals are calibrated for "count".
         alarms_kept: Whether tracklets that the weights classify as false alarms are counted.
+        changed: The settings of tracklets that differ from those of the calibration.
     """
     calibration, gap = point.calibration, _gap(point, source)
     if not gap and purpose != "count":
         gap = "purpose"
     if not gap and alarms_kept and point.alarms is not None:
         gap = "alarms kept"
-    return Cover(source, calibration, gap)
+    if not gap and changed:
+        gap = "tracks"
+    return Cover(source, calibration, gap, changed)
 
 
 def point_for_boxes(
-    operating: Mapping[str, Any] | None, source: BoxSource, *, purpose: str, alarms_kept: bool
+    record: WeightsRecord,
+    source: BoxSource,
+    settings: PrepareSettings,
+    origin: BoxesOrigin | None,
+    *,
+    purpose: str,
+    alarms_kept: bool,
 ) -> tuple[OperatingPoint, Cover]:
     """The operating point that weights record, for a count of boxes, and whether it has intervals.
 
     Args:
-        operating: The operating point in the record of the weights; None without one.
+        record: The record of the weights.
         source: Source of the boxes.
+        settings: Settings of the counted tracklets.
+        origin: The detector of the boxes; its record states thresholds of tracks.
         purpose: Purpose for which the price of a polyp is chosen.
         alarms_kept: As for `cover_of`.
     """
-    point = recorded_point(operating).at(purpose)
-    cover = cover_of(point, source, purpose=purpose, alarms_kept=alarms_kept)
+    point = recorded_point(record.operating).at(purpose)
+    annotated = source.boxes == ANNOTATED
+    counted = box_settings(settings, annotated=annotated)
+    calibrated = box_settings(with_options(record.prepare, {}, origin), annotated=annotated)
+    if point.calibration is not None and point.calibration.tracklets is not None:
+        calibrated |= point.calibration.tracklets
+    changed = tuple(
+        Message("cover.setting", {"name": name, "value": value, "calibrated": calibrated[name]})
+        for name, value in counted.items()
+        if value != calibrated[name]
+    )
+    cover = cover_of(point, source, purpose=purpose, alarms_kept=alarms_kept, changed=changed)
     return cover.applied(point), cover
 
 

@@ -17,7 +17,7 @@ from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.interval import ASK_BELOW_MESSAGE, Cover, Coverage, point_for_boxes
-from polyplink.data.origin import box_source
+from polyplink.data.origin import box_source, read_origin
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.encode import Embeddings
 from polyplink.tracklets.box_runs import box_frames, box_rows, fill_gaps, numbers_of_boxes, seconds
@@ -305,8 +305,10 @@ def link_part(
     encoder, prepared = encoded.first, encoded.prepared
     assert encoder.record is not None
     point, cover = point_for_boxes(
-        encoder.record.operating,
+        encoder.record,
         box_source(encoded.folder, prepared.data, prepared.procedures),
+        prepared.settings,
+        read_origin(encoded.folder),
         purpose=purpose,
         alarms_kept=not drop_alarms,
     )

@@ -20,7 +20,7 @@ from polyplink.associate.partition import PRICES, TOLERANCE, partition
 from polyplink.core.messages import Message, text_of
 from polyplink.counting.interval import fit_interval
 from polyplink.counting.link import ProcedureTracklets, by_procedure, known_counts
-from polyplink.data.origin import BoxSource, box_source
+from polyplink.data.origin import ANNOTATED, BoxSource, box_source
 from polyplink.data.tables import DataSet
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encode import embed
@@ -38,14 +38,17 @@ from polyplink.encoders.weights import (
 from polyplink.evaluate.choosing import Purpose, choose
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.tracklets.prepare import Prepared
+from polyplink.tracklets.settings import PrepareSettings, box_settings
 
 
 def find_operating_point(
     procedures: Sequence[ProcedureTracklets],
     source: BoxSource | None = None,
     polyps: Mapping[str, int] | None = None,
+    *,
     tolerance: float = TOLERANCE,
     patients: Mapping[str, str] | None = None,
+    settings: PrepareSettings | None = None,
 ) -> OperatingPoint:
     """Fit the links on labelled procedures, and choose prices by cross-fitting.
 
@@ -64,6 +67,7 @@ def find_operating_point(
         tolerance: Probability from which a link lowers the cost of a partition.
         patients: Patient of each procedure; by default, each is of another. Procedures of stills in
             motion that show the same stills are of one patient.
+        settings: Settings of the tracklets, for the record.
     """
     labelled = [
         procedure
@@ -131,7 +135,12 @@ def find_operating_point(
     calibration = None
     if source is not None:
         views = max((len(P) for _, P in trials), default=0)
-        calibration = Calibration(**asdict(source), procedures=len(trials), views=views)
+        tracklets = None
+        if settings is not None:
+            tracklets = box_settings(settings, annotated=source.boxes == ANNOTATED)
+        calibration = Calibration(
+            **asdict(source), procedures=len(trials), views=views, tracklets=tracklets
+        )
     point = OperatingPoint(
         setting,
         model,
@@ -208,6 +217,7 @@ def fit_trained(encoder: Encoder, prepared: Prepared, data: Path) -> OperatingPo
         source,
         known_counts(prepared),
         patients=prepared.data.patients,
+        settings=prepared.settings,
     )
 
 

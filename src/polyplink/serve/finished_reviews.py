@@ -42,7 +42,14 @@ def fit_reviews(
     patients = {
         name: patient for desk in desks for name, patient in desk.prepared.data.patients.items()
     }
-    point = find_operating_point(labelled, source, tolerance=before.tolerance, patients=patients)
+    settings = [desk.prepared.settings for desk in desks]
+    point = find_operating_point(
+        labelled,
+        source,
+        tolerance=before.tolerance,
+        patients=patients,
+        settings=settings[0] if len(set(settings)) == 1 else None,
+    )
     if point.error is None:
         raise PolyplinkError(point.origin, "finish the review of more procedures")
     assert point.error is not None

@@ -62,8 +62,10 @@ def open_linking(
         source = BoxSource(origin.key, origin.name, "recordings")
     encoder = load(origin=origin)
     assert encoder.record is not None
-    operating = encoder.record.operating
-    return encoder, *point_for_boxes(operating, source, purpose=purpose, alarms_kept=alarms_kept)
+    point, cover = point_for_boxes(
+        encoder.record, source, encoder.prepare, origin, purpose=purpose, alarms_kept=alarms_kept
+    )
+    return encoder, point, cover
 
 
 def lasting_messages(

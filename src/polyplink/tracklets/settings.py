@@ -108,3 +108,22 @@ def with_options(
     of_tracks = {setting.name for setting in fields(TrackSettings)} & set(changes)
     tracks = {name: changes.pop(name) for name in of_tracks}
     return replace(settings, **changes, tracks=replace(settings.tracks, **tracks))
+
+
+def box_settings(settings: PrepareSettings, *, annotated: bool) -> dict[str, Any]:
+    """The settings that decide which boxes form a tracklet, by the name of their option.
+
+    Args:
+        settings: The settings.
+        annotated: Whether people drew the boxes; a detector's become tracks.
+
+    Example:
+        >>> box_settings(PrepareSettings(), annotated=True)
+        {'min_length': 30, 'max_gap': 1, 'min_iou': 0.1}
+    """
+    if annotated:
+        return {name: getattr(settings, name) for name in ("min_length", "max_gap", "min_iou")}
+    tracks = {
+        setting.name: getattr(settings.tracks, setting.name) for setting in fields(TrackSettings)
+    }
+    return {**tracks, "min_seconds": settings.min_seconds}
