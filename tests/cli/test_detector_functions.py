@@ -151,6 +151,8 @@ class Tensor:
 def nothing(image): ...
 def corners(image): return [[1, 2, 30, 40]]
 def logits(image): return [[1, 2, 30, 40, 0.75], [3, 4, 30, 40, 7.5]]
+def relative(image): return [[0.25, 0.5, 0.5, 0.25, 0.9]]
+def edges(image): return 10 * [[20, 30, image.shape[1] - 1, image.shape[0] - 1, 0.9]]
 def infinite(image): return [[1, float("nan"), 30, 40, 0.5]]
 def ragged(image): return [[1, 2, 30, 40, 0.9], [1]]
 def tensor(image): return Tensor()
@@ -173,6 +175,8 @@ def loses_server(image): raise BrokenPipeError("of the server")
         (":corners", "an array of shape (1, 4) that holds no valid boxes; return (k, 5): x, y"),
         (":logits", "the detector returned the box 3, 4, 30, 40 with the score 7.5; return (k, 5)"),
         (":infinite", "the detector returned the box 1, nan, 30, 40 with the score 0.5; return"),
+        (":relative", "0.25, 0.5, 0.5, 0.25, which lies within one pixel; multiply x and w by"),
+        (":edges", "would fit with their third and fourth number as the right and bottom edge;"),
         (":ragged", "the detector returned list, which is not an array (setting an array"),
         (":tensor", "Tensor, which is not an array (Can't call numpy() on Tensor that requires"),
     ],

@@ -21,7 +21,13 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import FORMATS
 from polyplink.data.files.limits import LIFTED
-from polyplink.data.origin import BoxesOrigin, read_origin, read_warnings, write_warnings
+from polyplink.data.origin import (
+    BoxesOrigin,
+    read_origin,
+    read_warnings,
+    write_origin,
+    write_warnings,
+)
 from polyplink.data.sets.real_colon import write_real_colon
 from polyplink.data.tables import TABLES, DataSet, read_data, write_data
 from polyplink.tracklets.scenes import read_scenes, write_scenes
@@ -314,6 +320,17 @@ def test_the_adenoma_map_is_stored_with_the_tables(
     write_data(b, replace(other_set(), adenoma={"colon-bench": {}}))
     with pytest.raises(PolyplinkError, match=r"disagree on which histology terms.*--histology-map"):
         merge_data(out, [a, b])
+
+
+def test_the_detector_of_merged_boxes_stays_if_it_is_the_same(
+    set_folders: tuple[Path, Path, Path],
+) -> None:
+    a, b, out = set_folders
+    for folder, key, kept in ((a, "9f", False), (b, "9f", True), (b, "other", False)):
+        write_origin(folder, BoxesOrigin(key, "YOLO", high=0.6))
+        warnings = " ".join(merge_data(out, [a, b]).warnings)
+        assert read_origin(out) == (BoxesOrigin("9f", "YOLO", high=0.6) if kept else None)
+        assert ("different detectors" in warnings) != kept
 
 
 def test_scenes_are_merged(set_folders: tuple[Path, Path, Path]) -> None:

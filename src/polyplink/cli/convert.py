@@ -38,6 +38,7 @@ def convert_data(
             folder, or the format cannot express the data set.
     """
     from polyplink.data.conversion import convert, find_written
+    from polyplink.data.origin import FILE as ORIGIN_FILE, read_origin
     from polyplink.data.tables import read_data
 
     find_written(data_format)
@@ -52,6 +53,13 @@ def convert_data(
         with record.stage("write"):
             warnings = convert(dataset, data_format, folder)
         record.write(folder)
+    origin = read_origin(data)
+    if origin is not None:
+        warnings.append(
+            f"the record of the detector {origin.name} is not written: name it with `polyplink "
+            f"import --detector` and give its thresholds of tracks to `count`, or copy "
+            f"{data / ORIGIN_FILE} into the imported folder"
+        )
     progress("procedures", dataset.procedures.height, dataset.procedures.height)
     counts = {
         "out": str(out),

@@ -44,7 +44,7 @@ def merge_data(
     from polyplink.data.empty import read_empty, write_empty
     from polyplink.data.importing import new_data_folder
     from polyplink.data.merge import merge, overlaps
-    from polyplink.data.origin import read_warnings
+    from polyplink.data.origin import read_origin, read_warnings, write_origin
     from polyplink.data.tables import read_data
     from polyplink.data.vocabulary import find_maps
     from polyplink.tracklets.scenes import read_scenes, write_scenes
@@ -76,10 +76,19 @@ def merge_data(
 
     # Warnings, and what the folders store beside their tables.
     warnings = overlaps(merged)
+    origins = [read_origin(folder) for folder in folders]
+    same_origin = all(origin == origins[0] for origin in origins)
+    if not same_origin:
+        names = ", ".join("none" if origin is None else origin.name for origin in origins)
+        warnings.append(
+            f"the folders record different detectors ({names}): the result records none, so the "
+            "default thresholds of tracks apply, and counts have no interval"
+        )
     messages = [message for folder in folders for message in read_warnings(folder)]
     messages += [line for line in map(Message.of, warnings) if line not in messages]
     with new_data_folder(out, merged, messages, record) as folder:
         empty = [read_empty(source, dataset.part(None)) for source, dataset in sets]
         write_empty(folder, pl.concat(empty))
         write_scenes(folder, scenes)
+        write_origin(folder, origins[0] if same_origin else None)
     return written_data(out, merged, warnings)

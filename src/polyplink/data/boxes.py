@@ -221,8 +221,9 @@ def fit_boxes(
         boxes = boxes.with_columns(pl.col(_SIDES).cast(pl.Float32))
         boxes = boxes.with_columns(right=_X + _W, bottom=_Y + _H)
     # With x, y, right, bottom in place of x, y, w, h, most boxes reach beyond the image.
-    as_corners = (_W > _X) & (_H > _Y) & (_W <= _WIDTH) & (_H <= _HEIGHT)
-    beyond = boxes.filter(as_corners & (OUTSIDE | OVER_THE_EDGE))
+    as_edges = (_W > _X) & (_H > _Y) & (_W <= _WIDTH) & (_H <= _HEIGHT)
+    far_beyond = (_X + _W > 1.1 * _WIDTH) | (_Y + _H > 1.1 * _HEIGHT)
+    beyond = boxes.filter(as_edges & far_beyond)
     if boxes.height >= SEVERAL and beyond.height > boxes.height / 2:
         raise PolyplinkError(
             f"{place_of(beyond['at'][0])}: most boxes reach beyond the image, and would fit with "

@@ -22,6 +22,7 @@ from polyplink.core.messages import Message
 from polyplink.core.results import Progress, silent
 from polyplink.core.text import file_name
 from polyplink.core.workers import prefetch
+from polyplink.data.boxes import SEVERAL
 from polyplink.data.files.images import Picture, Pixels, resize
 from polyplink.data.tables import (
     DETECTIONS,
@@ -276,6 +277,7 @@ class Follower:
         self._size, self._settings = (width, height), settings
         self._scene = self._last = 0  # the newest scene, and the last frame
         self._length: dict[int, int] = {}  # boxes of each track so far
+        self._checked = self._like_edges = 0  # boxes, and those that may be edges
         self._clear()
 
     def _clear(self) -> None:
@@ -303,6 +305,7 @@ class Follower:
         """
         settings = self._settings
         n_returned = len(boxes)
+        self._check_sides(boxes)
         boxes = clipped(boxes, self._size)
         self._outside += n_returned - len(boxes)
         before = self._scene
@@ -329,6 +332,20 @@ class Follower:
         self._places += [(frame, *areas[row].tolist()) for row in crops]
         self._crops += crops.values()
         return Followed(rounded, tracks, areas, crops)
+
+    def _check_sides(self, boxes: Floats) -> None:
+        """Refuse a detector that returns right and bottom edges in place of widths and heights."""
+        sides, size = boxes[:, 2:4], np.asarray(self._size)
+        fit_as_edges = ((sides > boxes[:, :2]) & (sides <= size)).all(1)
+        beyond = (boxes[:, :2] + sides > 1.1 * size).any(1)
+        self._checked += len(boxes)
+        self._like_edges += int((fit_as_edges & beyond).sum())
+        if self._checked >= SEVERAL and self._like_edges > self._checked / 2:
+            raise PolyplinkError(
+                "most boxes of the detector reach beyond the frame, and would fit with their third "
+                "and fourth number as the right and bottom edge",
+                "return left, top, width and height",
+            )
 
     def write(self, piece: Path) -> None:
         """Write the results since the last piece."""
@@ -447,7 +464,8 @@ def checked(output: npt.ArrayLike) -> Floats:
     """Check a detector's boxes (k, 5), or an empty list.
 
     Raises:
-        PolyplinkError: If they are not (k, 5) finite numbers with scores in [0, 1].
+        PolyplinkError: If they are not (k, 5) finite numbers with scores in [0, 1], or are relative
+            to the frame.
     """
     expected = "return (k, 5): x, y, w, h in pixels, and a score from 0 to 1"
     try:
@@ -466,6 +484,13 @@ def checked(output: npt.ArrayLike) -> Floats:
         *box, score = (f"{value:g}" for value in boxes[int(sound.argmin())])
         raise PolyplinkError(
             f"the detector returned the box {', '.join(box)} with the score {score}", expected
+        )
+    ends = boxes[:, :2] + boxes[:, 2:4]  # k 2
+    if boxes.size and (boxes[:, :2] > 0).all() and (ends < 1).all():
+        *box, _ = (f"{value:g}" for value in boxes[0])
+        raise PolyplinkError(
+            f"the detector returned the box {', '.join(box)}, which lies within one pixel",
+            "multiply x and w by the width of the frame, and y and h by its height",
         )
     return boxes
 
