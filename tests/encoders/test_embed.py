@@ -16,6 +16,7 @@ from polyplink.encoders.device import memory_suffices, pick_device, place, preci
 from polyplink.encoders.embed import NetworkEmbedder, colour_histogram, folded, length_groups
 from polyplink.encoders.encode import (
     Embeddings,
+    crops_of,
     embed,
     fragment_table,
     read_embeddings,
@@ -305,6 +306,20 @@ def test_a_failed_allocation_is_one_line_and_other_errors_are_unchanged() -> Non
         raise torch.OutOfMemoryError("CUDA out of memory")
     with pytest.raises(RuntimeError, match="shapes"), memory_suffices(CPU):
         raise RuntimeError("shapes do not fit")
+
+
+def test_crops_that_are_not_kept_are_removed_if_embedding_fails(tmp_path: Path) -> None:
+    folder = write_procedures(tmp_path / "data", procedures=1, length=37)
+    part = prepare(folder, PrepareSettings(size=16), with_crops=False)
+    passing = tmp_path / "passing"
+    with (
+        pytest.raises(KeyboardInterrupt),
+        crops_of(part, data=folder, workers=1, passing=passing) as cut,
+    ):
+        assert cut.has_crops(part.procedures[0])
+        raise KeyboardInterrupt
+    assert [path for path in passing.rglob("*") if path.is_file()] == []
+    assert not part.has_crops(part.procedures[0])
 
 
 def test_vectors_exclude_crops_of_broken_frames(tmp_path: Path) -> None:

@@ -446,8 +446,10 @@ def crops_of(
     if broken.is_file():  # readers of the vectors must know where tracklets were split
         with whole_file(broken_path(first_crops)) as copy:
             shutil.copyfile(broken, copy)
-    yield cut
-    crops.unlink()
-    broken.unlink(missing_ok=True)
-    with suppress(OSError):  # another process still uses the folder
-        crops.parent.rmdir()
+    try:
+        yield cut
+    finally:
+        crops.unlink()
+        broken.unlink(missing_ok=True)
+        with suppress(OSError):  # another process still uses the folder
+            crops.parent.rmdir()
