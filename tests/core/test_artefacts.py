@@ -1,8 +1,12 @@
 """Artefacts are complete or absent, and their keys depend on their inputs."""
 
 import errno
+import math
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import av
 import pytest
@@ -175,3 +179,42 @@ def test_files_change_together_and_a_committed_change_is_finished(
     settle(tmp_path)
     settle(tmp_path)
     assert state() == {"other": "stays", "a": "3", "b": "3"}
+
+
+def test_a_change_of_subfolders_is_finished_wherever_it_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = math.inf  # file events until the process is killed
+
+    def until_killed(event: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*args: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            return event(*args, **options)
+
+        return act
+
+    def write(folder: Path, content: str, *names: str) -> None:
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(content)
+
+    for name in ("replace", "unlink", "rmdir"):
+        monkeypatch.setattr(Path, name, until_killed(getattr(Path, name)))
+    interrupted = 0
+    for events in range(20):
+        folder, left = tmp_path / str(events), math.inf
+        write(folder, "old", "table", "stays/x", "mot/a/gt", "mot/b/gt", "mot/side")
+        with suppress(KeyboardInterrupt), change_folder(folder, ("mot", "coco")) as new:
+            write(new, "new", "table", "mot/b/gt", "coco/c")
+            left = events
+        interrupted += left < 0
+        left = math.inf
+        settle(folder)
+        paths = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
+        files = {name: path.read_text() for name, path in paths.items() if path.is_file()}
+        assert files == {"stays/x": "old", "table": "new", "mot/b/gt": "new", "coco/c": "new"}
+        assert paths.keys() - files.keys() == {"stays", "mot", "mot/b", "coco"}
+    assert interrupted > 5

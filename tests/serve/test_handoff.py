@@ -165,6 +165,30 @@ def test_imported_boxes_are_returned_with_the_corrected_polyps(desk: Desk, tmp_p
     assert boxes_of_procedure["polyp"].drop_nulls().unique().to_list() == [1]
 
 
+def test_a_hand_off_that_fails_leaves_the_earlier_one(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files() -> dict[Path, bytes]:
+        paths = (desk.out / FOLDER).rglob("*")
+        return {path: path.read_bytes() for path in paths if path.is_file()}
+
+    hand_off(desk)
+    before = files()
+    desk.correct(0, {"kind": "merge", "rows": [0, 1, 2, 3, 4]})
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("polyplink.serve.handoff.return_boxes", raise_interrupt)
+        hand_off(desk)
+    assert files() == before
+    hand_off(desk)
+    changed = {path.name for path, content in files().items() if content != before[path]}
+    assert {"polyps.csv", "review.json", "report.html", "instances.json", "det.txt"} <= changed
+
+
+def raise_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("desk")  # no corrections of other tests
 def test_pictures_come_from_recording_or_crops_and_a_hand_off_does_without(
     counted_folder: Path, sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

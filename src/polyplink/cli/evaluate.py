@@ -1,6 +1,5 @@
 """The verb `evaluate`: all tasks on a labelled part of a data set, with intervals and a report."""
 
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from polyplink.report.comparison import Comparison
     from polyplink.report.contents import Report
 
-# Optional files of an evaluation; those of an earlier evaluation are removed.
+# Optional files and folders of an evaluation; those of an earlier evaluation are removed.
 SOMETIMES = (
     "clusterers.csv",
     "procedures.csv",
@@ -35,6 +34,7 @@ SOMETIMES = (
     "queries.parquet",
     "curve.parquet",
     "assignment.parquet",
+    "trackeval",
 )
 
 
@@ -270,12 +270,11 @@ def evaluate_weights(
     # The table, the report and the other files.
     table = with_probes(comparison(evaluation, settings), probed).with_headline(columns)
     with record.stage("report"):
-        shutil.rmtree(out / "trackeval", ignore_errors=True)  # of an earlier evaluation
         page = _page(paths[0], encoded, table, remarks, record.seconds)
         evaluated = Evaluated(out / "report.html", evaluation, page, remarks, probed)
-        if "assignment" in tables and "tracking" in evaluation.tasks:
-            write_trackeval(out / "trackeval", encoded.prepared, tables["assignment"], part)
     with record.results(out, SOMETIMES) as new:
+        if "assignment" in tables and "tracking" in evaluation.tasks:
+            write_trackeval(new / "trackeval", encoded.prepared, tables["assignment"], part)
         _write(new, evaluated, tables, curve_csv=curve_csv)
         write_report(new / evaluated.report.name, page)
     return _result(evaluated, [encoder.name for encoder in of_weights])

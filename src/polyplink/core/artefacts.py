@@ -200,12 +200,14 @@ _REMOVED = ".removed"  # ending of an empty file in it: remove the file of the n
 def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
     """Yield an empty folder for files that are moved into `folder` all together, or not at all.
 
-    When all files are written, one rename makes the change valid; then the files are moved. If
-    the process is killed before it has moved all of them, `settle` moves the rest.
+    When all files are written, one rename makes the change valid; then the files are moved, those
+    of subfolders one by one too. If the process is killed before it has moved all of them, `settle`
+    moves the rest.
 
     Args:
         folder: Created if absent; files of other names stay.
-        optional: Files that are removed if the change does not write them.
+        optional: Files that are removed if the change does not write them; of a folder, all such
+            files in it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     change = folder / _CHANGE
@@ -214,8 +216,12 @@ def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
         temporary.mkdir()
         yield temporary
         for name in optional:
-            if not (temporary / name).exists():
-                (temporary / f"{name}{_REMOVED}").touch()
+            path = folder / name
+            for old in _files_in(path) if path.is_dir() else [path]:
+                new = temporary / old.relative_to(folder)
+                if not new.exists():
+                    new.parent.mkdir(parents=True, exist_ok=True)
+                    new.with_name(f"{new.name}{_REMOVED}").touch()
         while temporary.exists():
             settle(folder)
             with _overtaken():
@@ -246,18 +252,25 @@ def settle(folder: Path) -> None:
         PolyplinkError: If the folder may not be written.
     """
     change = folder / _CHANGE
-    try:
-        names = [path.name for path in change.iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
+    if not change.is_dir():
         return
     try:
-        for name in names:
+        files = _files_in(change)
+        for marker in [path for path in files if path.name.endswith(_REMOVED)]:
+            old = folder / marker.relative_to(change)
             with _overtaken():
-                if name.endswith(_REMOVED):
-                    (folder / name.removesuffix(_REMOVED)).unlink(missing_ok=True)
-                    (change / name).unlink()
-                else:
-                    (change / name).replace(folder / name)
+                old.with_name(old.name.removesuffix(_REMOVED)).unlink(missing_ok=True)
+                marker.unlink()
+        for file in [path for path in files if not path.name.endswith(_REMOVED)]:
+            new = folder / file.relative_to(change)
+            new.parent.mkdir(parents=True, exist_ok=True)
+            with _overtaken():
+                file.replace(new)
+        # Subfolders, the deepest first: those of `folder` only if they are empty now.
+        for subfolder in sorted((p for p in change.rglob("*") if p.is_dir()), reverse=True):
+            for emptied in (folder / subfolder.relative_to(change), subfolder):
+                with _overtaken():
+                    emptied.rmdir()
         with _overtaken():
             change.rmdir()
     except OSError as error:
@@ -266,6 +279,11 @@ def settle(folder: Path) -> None:
             "close programs that have its files open, check that the folder is writable, and "
             "run the command again",
         ) from None
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files in a folder and its subfolders."""
+    return [path for path in folder.rglob("*") if not path.is_dir()]
 
 
 def write_text(path: Path, text: str) -> None:

@@ -7,13 +7,12 @@ boxes are returned as a table.
 """
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from polyplink.core.artefacts import file_state, whole_folder
+from polyplink.core.artefacts import change_folder, file_state
 from polyplink.core.parts import FORMATS
 from polyplink.data.tables import (
     SOURCE_FILES,
@@ -99,9 +98,9 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
     mark = None
     if warning is None and not table.is_empty() and about[_FORMAT] in FORMATS:
         mark = FORMATS[about[_FORMAT]].mark
-    if out.exists():
-        shutil.rmtree(out)
-    with whole_folder(out) as new:
+    with change_folder(out.parent, (out.name,)) as change:
+        new = change / out.name
+        new.mkdir()
         if mark is None:
             _write_table(new / TABLE, data, boxes, tracks)
             return Returned(out, "csv", warning)

@@ -18,7 +18,7 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from polyplink.core.artefacts import write_json, write_text
+from polyplink.core.artefacts import change_folder, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
@@ -389,20 +389,20 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
     are written to a file of the same name in the folder `interpolated`, with score 0, because no
     detector reported them. Earlier files are removed.
     """
-    if folder.exists():
-        shutil.rmtree(folder)
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
     of_procedure = boxes.partition_by("procedure_id", as_dict=True)
-    for name in (procedure.procedure_id for procedure in counted.count.procedures):
-        rows = of_procedure.get((name,), boxes.clear())
-        for home, interpolated in ((folder, False), (folder / "interpolated", True)):
-            lines = rows.filter(interpolated=interpolated).select(
-                pl.col("frame") + 1,
-                "polyp",
-                *(pl.col(side).round(2) for side in "xywh"),
-                pl.col("score").fill_null(0.0 if interpolated else 1.0).round(4),
-                *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
-            )
-            text = lines.write_csv(include_header=False)
-            write_text(readable_path(home, name, ".txt"), text)
+    with change_folder(folder.parent, (folder.name,)) as change:
+        new = change / folder.name
+        for name in (procedure.procedure_id for procedure in counted.count.procedures):
+            rows = of_procedure.get((name,), boxes.clear())
+            for home, interpolated in ((new, False), (new / "interpolated", True)):
+                lines = rows.filter(interpolated=interpolated).select(
+                    pl.col("frame") + 1,
+                    "polyp",
+                    *(pl.col(side).round(2) for side in "xywh"),
+                    pl.col("score").fill_null(0.0 if interpolated else 1.0).round(4),
+                    *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
+                )
+                text = lines.write_csv(include_header=False)
+                write_text(readable_path(home, name, ".txt"), text)
     return folder

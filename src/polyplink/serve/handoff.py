@@ -5,7 +5,6 @@ All files are written to the folder `reviewed` in the counted folder, again at e
 
 import base64
 import io
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ import polars as pl
 from pydantic import TypeAdapter
 
 from polyplink import __version__
-from polyplink.core.artefacts import to_plain, whole_file, write_json, write_text
+from polyplink.core.artefacts import change_folder, to_plain, whole_file, write_json, write_text
 from polyplink.core.errors import PolyplinkError, extras_installed, visible
 from polyplink.core.messages import Message
 from polyplink.core.text import brief, csv_cell, file_name, readable_path
@@ -33,6 +32,7 @@ from polyplink.serve.desk import Desk
 from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
 
 FOLDER = "reviewed"
+BOX_FOLDERS = ("coco", "mot", "boxes-with-tracks")  # folders in it
 FORMAT = "polyplink review 6"
 # By probe, the fields of a `ReviewedPolyp` that it fills.
 PROBE_FIELDS = {"size": ("size_mm", "size_low_mm", "size_high_mm"), "adenoma": ("adenoma",)}
@@ -298,7 +298,7 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         PolyplinkError: If the language is not supported, or xlsxwriter is not installed.
     """
     t = Texts(language)
-    review, out = reviewed(desk, language), desk.out / FOLDER
+    review = reviewed(desk, language)
 
     # The table of polyps.
     measured = [field for probe in review.probes for field in PROBE_FIELDS[probe]]
@@ -347,9 +347,6 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         t("column.polyps"): (titles, polyps),
         t("report.procedures"): (count_titles, counts),
     }
-    _write_xlsx(out / "polyps.xlsx", sheets)
-    _write_csv(out / "polyps.csv", titles, polyps)
-    _write_csv(out / "procedures.csv", count_titles, counts)
 
     # The table of views, with the fields of `View`.
     columns = [field.name for field in fields(View)]
@@ -359,19 +356,21 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         for polyp in procedure.reviewed_polyps
         for view in polyp.views
     ]
-    _write_csv(out / "views.csv", ["procedure", "polyp", *columns], views)
 
-    # The record, the page to print, and the boxes.
-    write_json(out / "review.json", to_plain(review))
-    write_json(out / "review.schema.json", review_schema())
-    write_text(out / "report.html", _page(desk, review, t))
-    data = identified(desk)
-    for folder in ("coco", "mot"):  # procedures of an earlier count may be in them
-        shutil.rmtree(out / folder, ignore_errors=True)
-    write_coco(data, out / "coco")
-    write_mot(_as_folders(data), out / "mot", kind="det")
-    prepared = desk.prepared
-    return_boxes(desk.data, prepared.data, _tracks(desk), out / "boxes-with-tracks")
+    # All files, which belong to the same answers.
+    out, data = desk.out / FOLDER, identified(desk)
+    with change_folder(out, BOX_FOLDERS) as new:
+        _write_xlsx(new / "polyps.xlsx", sheets)
+        _write_csv(new / "polyps.csv", titles, polyps)
+        _write_csv(new / "procedures.csv", count_titles, counts)
+        _write_csv(new / "views.csv", ["procedure", "polyp", *columns], views)
+        write_json(new / "review.json", to_plain(review))
+        write_json(new / "review.schema.json", review_schema())
+        write_text(new / "report.html", _page(desk, review, t))
+        coco, mot, returned = (new / name for name in BOX_FOLDERS)
+        write_coco(data, coco)
+        write_mot(_as_folders(data), mot, kind="det")
+        return_boxes(desk.data, desk.prepared.data, _tracks(desk), returned)
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name[0] != ".")
 
 
