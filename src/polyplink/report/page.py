@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import io
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jinja2 import Environment
 from numpy.typing import NDArray
-from PIL import Image
 
 from polyplink.associate.identities import Doubt
 from polyplink.core.artefacts import write_text
+from polyplink.data.files.images import data_uri, encode_jpeg
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet, Values
 from polyplink.report.formats import Texts, environment
@@ -278,8 +277,4 @@ def training_charts(
 
 def jpeg(crop: NDArray[np.uint8]) -> str:
     """A crop (height, width, 3) as a small JPEG data URI, neither side above `VIEW` pixels."""
-    image = Image.fromarray(crop)
-    image.thumbnail((VIEW, VIEW), Image.Resampling.BOX)
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=QUALITY)
-    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return data_uri(encode_jpeg(crop, VIEW, QUALITY))

@@ -6,7 +6,6 @@ all decisions as constraints.
 """
 
 import os
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -38,6 +37,7 @@ from polyplink.counting.corrections import (
 )
 from polyplink.counting.link import alike_messages, alike_together, vectors_of, views_to_link
 from polyplink.counting.result import FILE, Count
+from polyplink.data.files.images import data_uri
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.encode import read_embeddings
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
@@ -628,9 +628,7 @@ class Desk:
             jpeg = b"" if crop is None else self.pictures.stored(crop, region, len(crop))
             entry = {name: row[name] for name in ("start_s", "end_s", "size_mm", "histology")}
             entry |= {"index": None, "id": row["procedure_id"], "tracklet": row["tracklet_id"]}
-            entry["picture"] = (
-                f"data:image/jpeg;base64,{b64encode(jpeg).decode()}" if jpeg else None
-            )
+            entry["picture"] = data_uri(jpeg) if jpeg else None
             entries.append(entry | {"similarity": round(row["similarity"], 4)})
         return entries
 

@@ -3,7 +3,6 @@
 All files are written to the folder `reviewed` in the counted folder, again at every call.
 """
 
-import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -23,6 +22,7 @@ from polyplink.core.messages import Message
 from polyplink.core.text import brief, csv_cell, file_name, readable_path
 from polyplink.counting.count_part import named_procedures
 from polyplink.counting.interval import Cover
+from polyplink.data.files.images import data_uri
 from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.mot import write_mot
 from polyplink.data.return_boxes import return_boxes
@@ -466,10 +466,10 @@ def _write_xlsx(path: Path, tables: Mapping[str, tuple[Sequence[str], Sequence[A
 def _page(desk: Desk, review: Review, t: Texts) -> str:
     """The page to print: every polyp with its best views; it loads nothing from outside."""
 
-    def data_uri(state: dict[str, Any], jpeg: Callable[[], bytes]) -> str | None:
+    def picture(state: dict[str, Any], jpeg: Callable[[], bytes]) -> str | None:
         """A picture of a procedure as a data URI; None if it is missing: the verb warns."""
         try:
-            return f"data:image/jpeg;base64,{base64.b64encode(jpeg()).decode()}"
+            return data_uri(jpeg())
         except PolyplinkError:  # neither recording nor crop
             desk.pictures.missing.add(state["id"])
             return None
@@ -481,13 +481,13 @@ def _page(desk: Desk, review: Review, t: Texts) -> str:
         for row in [best, *[row for row in group["rows"] if row != best][: MOST_VIEWS - 1]]:
             tracklet, size = state["tracklets"][row], LARGE if row == best else SMALL
             jpeg = partial(desk.picture, state["index"], row, tracklet["best"], size)
-            images.append((data_uri(state, jpeg), clock(tracklet["start_s"])))
+            images.append((picture(state, jpeg), clock(tracklet["start_s"])))
         return images
 
     def added(state: dict[str, Any], missed: dict[str, Any]) -> list[tuple[str | None, str]]:
         """The place at which a reviewer added a polyp, and its time."""
         jpeg = partial(desk.place, state["index"], missed["frame"], LARGE)
-        return [(data_uri(state, jpeg), clock(missed["at_s"]))]
+        return [(picture(state, jpeg), clock(missed["at_s"]))]
 
     sections = []
     for index, procedure in enumerate(review.procedures):

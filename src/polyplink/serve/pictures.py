@@ -4,7 +4,6 @@ Text that a video processor burns into frames (a patient's name) can be masked: 
 some rectangles, or everything outside the endoscope's visible field, can be made black.
 """
 
-import io
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -16,19 +15,17 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import read_archived
 from polyplink.data.files.folders import images_in, is_video
 from polyplink.data.files.image_names import frame_name, image_place
-from polyplink.data.files.images import Pixels, decode_image, read_image
+from polyplink.data.files.images import Pixels, decode_image, encode_jpeg, read_image
 from polyplink.data.files.video import Video, open_video
 from polyplink.tracklets.box_runs import BOX
 from polyplink.tracklets.crops import enlarge
 from polyplink.tracklets.prepare import Prepared
 
-QUALITY = 85  # of JPEG
 AROUND = 3.0  # size of a picture from the recording, relative to the box
 SHARP = 96  # pixels: stored crops of this size suffice for small pictures
 PICTURES_CACHED = 4096  # pictures in memory, about 10 kB each
@@ -208,7 +205,7 @@ class Pictures:
         region = enlarge(square, 1.0, record["width"], record["height"])[0]
         left, top, right, bottom = region
         picture = self._recorded_picture(procedure, image, str(image))
-        return _jpeg(picture[top:bottom, left:right], size)
+        return encode_jpeg(picture[top:bottom, left:right], size)
 
     def stored(
         self, crop: Pixels, region: Sequence[int], size: int, procedure: str | None = None
@@ -216,7 +213,7 @@ class Pictures:
         """A stored crop (side, side, 3) as JPEG, masked; `region`: left, top, right, bottom."""
         left, top, right, bottom = region
         scale = (crop.shape[1] / (right - left), crop.shape[0] / (bottom - top))
-        return _jpeg(self._masked(np.array(crop), (left, top), scale, procedure), size)
+        return encode_jpeg(self._masked(np.array(crop), (left, top), scale, procedure), size)
 
     def _frame(self, procedure: str, frame: int, size: int | None = None) -> bytes:
         """A whole frame of the recording as JPEG, at most `size` pixels wide and high.
@@ -226,7 +223,7 @@ class Pictures:
         """
         image = self.image(procedure, frame)
         picture = self._recorded_picture(procedure, image, f"frame {frame} of {procedure}")
-        return _jpeg(picture, size or max(picture.shape))
+        return encode_jpeg(picture, size or max(picture.shape))
 
     def _recorded_picture(self, procedure: str, image: str | None, name: str) -> Pixels:
         """A frame of the recording with the masks black; `name` is for the error.
@@ -335,15 +332,6 @@ class Pictures:
             y0, y1 = max(int(np.floor(y[0])), 0), max(int(np.ceil(y[1])), 0)
             covered[y0:y1, x0:x1] = 0
         return covered
-
-
-def _jpeg(pixels: Pixels, size: int) -> bytes:
-    """Pixels (height, width, 3) as JPEG, larger ones reduced to `size`."""
-    image = Image.fromarray(np.ascontiguousarray(pixels))
-    image.thumbnail((size, size), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=QUALITY)
-    return buffer.getvalue()
 
 
 def visible_field(frames: Sequence[Pixels]) -> npt.NDArray[np.bool_]:

@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from PIL import Image
 
 from polyplink.associate.alarms import box_features
 from polyplink.associate.identities import OperatingPoint
 from polyplink.associate.online import Decision, OnlineLinker, OnlineSettings
 from polyplink.associate.similarity import unit_rows
-from polyplink.core.artefacts import read_json, write_json
+from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.counting.result import Count
-from polyplink.data.files.images import Picture
+from polyplink.data.files.images import Picture, encode_jpeg
 from polyplink.detect.first_pass import (
     PIECE,
     Followed,
@@ -319,7 +318,8 @@ class LiveCount:
         self._vectors.write(vector.astype(np.float32).tobytes())
         place = f"{LIVE}/{tracklet.number:05d}.jpg"
         if tracklet.picture is not None:
-            Image.fromarray(tracklet.picture).save(self._out / place, "JPEG", quality=85)
+            with whole_file(self._out / place) as temporary:  # the page may load it at any time
+                temporary.write_bytes(encode_jpeg(tracklet.picture))
         chance = self._shows_polyp(tracklet, vector)
         facts: dict[str, Any] = {
             "tracklet": tracklet.name,

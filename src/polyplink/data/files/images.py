@@ -3,6 +3,7 @@
 A `Picture` is a frame that is converted to RGB only as far as needed.
 """
 
+import base64
 import ctypes
 import threading
 from contextlib import AbstractContextManager, nullcontext
@@ -102,6 +103,28 @@ def decoded_image(path: Path) -> Pixels:
             f"image {path} cannot be decoded ({image})", "restore it, or take it out"
         )
     return image
+
+
+def encode_jpeg(pixels: Pixels, most_side: int | None = None, quality: int = 85) -> bytes:
+    """An image as JPEG.
+
+    Args:
+        pixels: (height, width, 3) RGB.
+        most_side: Largest width and height in pixels, to which a larger image is reduced; None to
+            keep its size.
+        quality: Quality of the JPEG, from 1 to 95.
+    """
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    if most_side is not None:
+        image.thumbnail((most_side, most_side), Image.Resampling.LANCZOS)
+    buffer = BytesIO()
+    image.save(buffer, "JPEG", quality=quality)
+    return buffer.getvalue()
+
+
+def data_uri(jpeg: bytes) -> str:
+    """A JPEG as the address of a picture in a page that loads nothing from outside."""
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
 
 
 @cache
