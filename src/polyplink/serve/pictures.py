@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.archives import read_archived
+from polyplink.data.files.archives import member_reader
 from polyplink.data.files.folders import images_in, is_video
 from polyplink.data.files.image_names import frame_name, image_place
 from polyplink.data.files.images import Pixels, decode_image, encode_jpeg, read_image
@@ -101,8 +101,9 @@ class Pictures:
                     "give LEFT,TOP,WIDTH,HEIGHT in pixels of the recording",
                 )
         self._videos: dict[Path, Video] = {}
+        self._archive = cache(member_reader)
         self._open = ExitStack()
-        self._lock = Lock()  # a decoder is used by one thread at a time
+        self._lock = Lock()  # a decoder or an archive is used by one thread at a time
         self.first_image = cache(self._first_image)
         self.images_of = cache(self._images_of)
         self.view = lru_cache(PICTURES_CACHED)(self._view)
@@ -265,7 +266,8 @@ class Pictures:
         file, member, number = image_place(image)
         path = source / file
         if member is not None:
-            data = dict(read_archived(path, [member])).get(member, "missing")
+            with self._lock:
+                data = self._archive(path)(member)
             return data if isinstance(data, str) else decode_image(data)
         if number is None:
             return read_image(path)

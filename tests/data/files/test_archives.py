@@ -9,14 +9,21 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.archives import BLOCK, Archive, is_archive, read_archived, read_members
+from polyplink.data.files.archives import (
+    BLOCK,
+    Archive,
+    is_archive,
+    member_reader,
+    read_archived,
+    read_members,
+)
 from tests.data.packing import pack
 
 FILES = {"b.txt": b"second letter", "c.jpg": b"picture", "a.txt": b"first letter"}
 
 
 @pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz"])
-@pytest.mark.parametrize("folder", ["", "packed/"])
+@pytest.mark.parametrize("folder", ["", "packed/", "./"])
 def test_members_are_read_by_full_or_last_name(tmp_path: Path, name: str, folder: str) -> None:
     path = pack(tmp_path / name, {folder + member: data for member, data in FILES.items()})
     archive = Archive(path)
@@ -30,6 +37,11 @@ def test_members_are_read_by_full_or_last_name(tmp_path: Path, name: str, folder
         "c.jpg": b"picture",
         "none.jpg": "not in the archive",
     }
+    read = member_reader(path)
+    for member, data in FILES.items():
+        assert read(member) == read(folder + member) == data
+    if not path.name.endswith("gz"):
+        assert read("none.jpg") == "not in the archive"
     with pytest.raises(PolyplinkError, match=r"has no member none\.jpg; give the archive of"):
         list(read_archived(path, ["none.jpg"]))
 
@@ -108,6 +120,8 @@ def test_read_members_equals_tarfile(
 ) -> None:
     path = pack(tmp_path_factory.mktemp("tar") / f"a.{ending}", files, layout)
     assert all_members(path) == list(files.items())
+    read = member_reader(path)
+    assert [read(name) for name in files] == list(files.values())
     with tarfile.open(path) as archive:
         assert [name for name, _ in all_members(path)] == archive.getnames()
 

@@ -8,13 +8,14 @@ Format".
 
 import lzma
 import struct
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from gzip import GzipFile
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.data.files.limits import check_member, check_total
@@ -24,6 +25,10 @@ BLOCK = 512  # bytes; a tar archive is made of blocks
 
 Wanted = Callable[[str], bool]
 
+T = TypeVar("T")
+
+_GZIP = b"\x1f\x8b"  # first bytes of a compressed tar
+_ABSENT = "not in the archive"
 _AGAIN = "download it again"
 _READ = 1 << 17  # bytes read from the disk at once
 _AT_ONCE = 1 << 24  # bytes of a member read at once
@@ -34,6 +39,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     struct.error,
+    tarfile.TarError,
     EOFError,
     OSError,
     ValueError,
@@ -165,13 +171,8 @@ def read_archived(path: Path, requested: Collection[str]) -> Iterator[tuple[str,
     # Member -> requested name; None for a tar, which can only be listed by reading all of it.
     listed: dict[str, str] | None = None
     if _is_zip(path):
-        listed = {}
-        members = Archive(path).names
-        by_last_part = {member.rpartition("/")[2]: member for member in members}
-        by_name = by_last_part | {member: member for member in members}
-        for name in requested:
-            if name in by_name:
-                listed[by_name[name]] = name
+        by_name = _by_last_part({member: member for member in Archive(path).names})
+        listed = {by_name[name]: name for name in requested if name in by_name}
 
     def requested_as(member: str) -> str | None:
         """The requested name of a member; None if it is not wanted."""
@@ -189,7 +190,64 @@ def read_archived(path: Path, requested: Collection[str]) -> Iterator[tuple[str,
         raise PolyplinkError(
             f"{path} has no member {next(iter(requested))}", "give the archive of these frames"
         )
-    yield from ((name, "not in the archive") for name in requested if name in pending)
+    yield from ((name, _ABSENT) for name in requested if name in pending)
+
+
+def member_reader(path: Path) -> Callable[[str], bytes | str]:
+    """A function that reads one file of an archive at a time; the archive is listed once.
+
+    A compressed tar, which has no places to jump to, is read from its beginning for every file.
+
+    Args:
+        path: A .zip, .tar, .tar.gz or .tgz file.
+
+    Returns:
+        Name of a file, in full or its last part -> its bytes, or the reason why it cannot be read.
+
+    Raises:
+        PolyplinkError: If the archive cannot be read.
+    """
+    if _is_zip(path):
+        archive = _open_zip(path)
+        infos = _by_last_part(_infos(archive))
+
+        def read_zipped(name: str) -> bytes | str:
+            info = infos.get(name)
+            return _ABSENT if info is None else _read_zipped(archive, path, info, None)
+
+        return read_zipped
+    if _is_packed(path):
+        return lambda name: dict(read_archived(path, [name]))[name]
+    places = _by_last_part(_tar_places(path))
+
+    def read_stored(name: str) -> bytes | str:
+        place = places.get(name) or places.get(f"./{name}")
+        if place is None:
+            return _ABSENT
+        offset, size = place
+        with _readable(path, "is damaged"), path.open("rb") as file:
+            file.seek(offset)
+            return _exactly(file, size)
+
+    return read_stored
+
+
+def _by_last_part(members: Mapping[str, T]) -> dict[str, T]:
+    """Members of an archive by their full names and by the last parts of these."""
+    return {name.rpartition("/")[2]: member for name, member in members.items()} | dict(members)
+
+
+def _tar_places(path: Path) -> dict[str, tuple[int, int]]:
+    """Where the content of each file of an uncompressed tar begins, and its size, bytes."""
+    places: dict[str, tuple[int, int]] = {}
+    with (
+        _readable(path, "is no tar archive, or is damaged"),
+        tarfile.open(path, "r:", encoding="utf-8") as archive,
+    ):
+        for member in archive:
+            if member.isreg() and not member.issparse():
+                places.setdefault(member.name, (member.offset_data, member.size))
+    return places
 
 
 @contextmanager
@@ -209,6 +267,12 @@ def _readable(path: Path, broken: str) -> Iterator[None]:
 
 def _is_zip(path: Path) -> bool:
     return path.name.lower().endswith(".zip")
+
+
+def _is_packed(path: Path) -> bool:
+    """Whether a tar archive is compressed, by its first bytes."""
+    with _readable(path, "cannot be read"), path.open("rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
 
 
 def _members(
@@ -239,20 +303,25 @@ def _zip_members(
     with _open_zip(path) as archive:
         infos = [info for name, info in _infos(archive).items() if is_wanted(name)]
         for info in sorted(infos, key=lambda info: info.header_offset):
-            data: bytes | str
-            if limit is None:
-                check_member(f"{path}, member {info.filename}", info.file_size, info.compress_size)
-            try:
-                with archive.open(info) as file:
-                    data = file.read(-1 if limit is None else limit)
-            except _DAMAGE as error:
-                data = first_line(error)
-            except _LOCKED as error:
-                raise PolyplinkError(
-                    f"{path}, member {info.filename}, cannot be read ({first_line(error)})",
-                    "unpack the archive beside itself and remove it",
-                ) from None
-            yield info.filename, data
+            yield info.filename, _read_zipped(archive, path, info, limit)
+
+
+def _read_zipped(
+    archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, limit: int | None
+) -> bytes | str:
+    """A file of a zip archive, or why it is damaged; see `read_members`."""
+    if limit is None:
+        check_member(f"{path}, member {info.filename}", info.file_size, info.compress_size)
+    try:
+        with archive.open(info) as file:
+            return file.read(-1 if limit is None else limit)
+    except _DAMAGE as error:
+        return first_line(error)
+    except _LOCKED as error:
+        raise PolyplinkError(
+            f"{path}, member {info.filename}, cannot be read ({first_line(error)})",
+            "unpack the archive beside itself and remove it",
+        ) from None
 
 
 def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tuple[str, bytes]]:
@@ -261,8 +330,7 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
         _readable(path, "is no tar archive, or is damaged"),
         path.open("rb", buffering=_READ) as raw,
     ):
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
+        packed = _is_packed(path)
         file: IO[bytes] | GzipFile = GzipFile(fileobj=raw, mode="rb") if packed else raw
         long_name: str | None = None  # from an extension member, for the next member
         long_size: int | None = None
