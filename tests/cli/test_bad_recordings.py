@@ -106,6 +106,7 @@ def test_a_frame_rate_that_varies_is_a_warning(tmp_path: Path) -> None:
     assert "differ from a player's by up to 1.5 s" in texts[0]
     assert "1 x video with a varying frame rate, timed at 14.4" in texts[1]
     assert "varies" not in texts[2]
+    assert "computed at 14 frames a second, as --fps states, although the recording" in texts[2]
     assert "While reading the boxes: 1 x video with" in texts[1]
     report = (tmp_path / "boxes" / "count" / "report.html").read_text()
     assert "Beim Einlesen der Rahmen: 1 × Video mit schwankender Bildrate" in report

@@ -34,8 +34,8 @@ from polyplink.detect.first_pass import (
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, made_with
 from polyplink.detect.recordings import (
     Recording,
-    drift_messages,
     find_recordings,
+    time_messages,
     uncounted_messages,
 )
 from polyplink.models.shipped import DETECTOR, is_shipped
@@ -82,25 +82,25 @@ def detect_folder(
     """
     name, track_options = detector, tracklets or {}
     recorded: dict[str, Any] = {"source": source, "detector": name, "fps": fps, "seed": seed}
-    # Reports wrong options before anything is loaded.
-    settings = with_options(settings, track_options)
     record = RunRecord("detect", settings=recorded)
     record.claim(out)
     warnings: list[Message] = []
     plugin, colon, preset = (name or "").partition(":")
     if colon and plugin in SIMULATED_DETECTORS.names() and function is None:
+        settings = with_options(settings, track_options)
         detected = Detected(_simulated(plugin, preset, source, seed), {}, {})
         begin()
         origin = BoxesOrigin(str(name), str(name))
     else:
         opened = open_detector(name, function) if source.exists() else None
+        if opened is not None:  # refuses wrong options before a recording is opened
+            settings = with_options(settings, track_options, opened.origin)
         recordings = find_recordings(source, fps)  # refuses a source that does not exist
         assert opened is not None
         names = [recording.name for recording in recordings]
         warnings += training_warnings(opened.find, names)
-        warnings += drift_messages(recordings) + uncounted_messages(source)
+        warnings += time_messages(recordings) + uncounted_messages(source)
         origin = opened.origin
-        settings = with_options(settings, track_options, origin)
         state = _state(recordings, origin, settings)
         finished = _finished(out, state) if function is None else None
         if finished is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
@@ -30,6 +31,7 @@ class Recording:
         height: Height of a frame, pixels.
         drift: Largest difference between a frame's time and its number divided by the
             mean rate, seconds; 0 if the user states the rate.
+        replaced_fps: Frames per second that the video states, if the user states another rate.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Recording:
     width: int
     height: int
     drift: float = 0.0
+    replaced_fps: float | None = None
 
     @property
     def rate(self) -> float:
@@ -99,16 +102,16 @@ def _converted(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
     return item
 
 
-def drift_messages(recordings: Iterable[Recording]) -> list[Message]:
-    """Warnings about recordings with a varying frame rate, where times of frames are inexact."""
-    return [
-        Message(
-            "rate_varies",
-            {"name": recording.name, "rate": recording.rate, "seconds": recording.drift},
-        )
-        for recording in recordings
-        if recording.drift > NOTICEABLE
-    ]
+def time_messages(recordings: Iterable[Recording]) -> list[Message]:
+    """Warnings about recordings whose frames may be at other times than those computed."""
+    messages = []
+    for recording in recordings:
+        values: dict[str, Any] = {"name": recording.name, "rate": recording.rate}
+        if recording.drift > NOTICEABLE:
+            messages.append(Message("rate_varies", {**values, "seconds": recording.drift}))
+        if recording.replaced_fps is not None:
+            messages.append(Message("rate_replaced", {**values, "stated": recording.replaced_fps}))
+    return messages
 
 
 def uncounted_messages(source: Path) -> list[Message]:
@@ -190,4 +193,7 @@ def _video(path: Path, fps: float | None) -> Recording:
             raise PolyplinkError(f"{path} does not state its frame rate", "give --fps")
         n_frames = video.n_frames + video.n_missing
         size, drift = (video.width, video.height), 0.0 if fps else round(video.drift, 1)
-        return Recording(path.stem, path, (), n_frames, rate, *size, drift)
+        replaced = None
+        if fps and video.fps and abs(fps - video.fps) > 0.01 * video.fps:
+            replaced = round(video.fps, 2)
+        return Recording(path.stem, path, (), n_frames, rate, *size, drift, replaced)

@@ -13,7 +13,7 @@ from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings
 from polyplink.detect.onnx import OnnxDetector
-from polyplink.detect.recordings import drift_messages
+from polyplink.detect.recordings import time_messages
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
 from polyplink.streaming.live_count import LIVE
@@ -90,5 +90,5 @@ def lasting_messages(
     assert encoder.record is not None
     used = used_models(weights_path(weights), encoder.name, encoder.record, out / LIVE)
     rate = rate_messages([] if source.rate_known else [source.name])
-    rate += drift_messages([source.recording] if source.recording else [])
+    rate += time_messages([source.recording] if source.recording else [])
     return [*cover.warnings(point), *shipped_messages(used, point), *rate]
