@@ -5,7 +5,9 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from threading import Event, Thread, current_thread
 from types import SimpleNamespace
 from typing import cast
@@ -20,6 +22,7 @@ from polyplink.data.files.images import Picture
 from polyplink.data.origin import BoxesOrigin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector
+from polyplink.detect.recordings import Recording
 from polyplink.streaming.live_count import LiveCount
 from polyplink.streaming.session import follow
 from polyplink.streaming.sources import (
@@ -148,6 +151,7 @@ class Recorder:
 
     def frame(self, frame: LiveFrame, boxes: np.ndarray) -> bool:
         self.taken.append((frame.number, float(boxes[0, 0])))
+        self.frames = frame.number + 1
         return True
 
     def warn(self, message: Message) -> None:
@@ -182,7 +186,9 @@ def test_frames_that_a_slow_detector_misses_are_counted_as_late() -> None:
     recorder = Recorder()
     follow(source(pictures(60)), in_3_threads(slow), cast("LiveCount", recorder))
     assert recorder.late == 60 - len(recorder.taken) > 0
-    assert recorder.messages == [Message("live.late", {"n": recorder.late, "frames": 0})]
+    assert recorder.messages == [
+        Message("live.late", {"n": recorder.late, "frames": recorder.frames})
+    ]
 
 
 class BrokenStream:
@@ -273,10 +279,14 @@ def test_a_signal_ends_a_count_while_the_detector_hangs(
     Thread(target=interrupt).start()
     recorder = Recorder()
     opened = OpenedDetector(find, BoxesOrigin("function", "a function"), at_once)
+    film = Recording("case", Path("case.mp4"), (), 60, 25.0, SIDE, SIDE)
+    played = replace(source(pictures(60), "lines"), recording=film)
     try:
-        assert follow(source(pictures(60), "lines"), opened, cast("LiveCount", recorder))
+        assert follow(played, opened, cast("LiveCount", recorder))
     finally:
         release.set()
+    (message,) = recorder.messages
+    assert str(message).endswith("of 60 frames: the rest of the recording is not counted.")
     # The frames before the one that hangs; the last of them may not have been taken yet.
     taken = [number for number, _ in recorder.taken]
     assert taken == list(range(len(taken)))

@@ -81,6 +81,9 @@ def follow(
             errors.append(feed.error)
     if errors:
         counting.warn(_ended(errors[0]))
+    n_frames = 0 if source.recording is None else source.recording.n_frames
+    if caught and counting.frames < n_frames:
+        counting.warn(Message("live.stopped", {"frames": counting.frames, "of": n_frames}))
     for message in late_messages(counting.late, counting.frames):
         counting.warn(message)
     if counting.backwards:
