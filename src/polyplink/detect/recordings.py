@@ -103,7 +103,7 @@ def _converted(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
 
 
 def time_messages(recordings: Iterable[Recording]) -> list[Message]:
-    """Warnings about recordings whose frames may be at other times than those computed."""
+    """Warnings about recordings with frames that may be at other times than those computed."""
     messages = []
     for recording in recordings:
         values: dict[str, Any] = {"name": recording.name, "rate": recording.rate}
