@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import batches, rng_of
-from polyplink.learn.devices import Devices, check_devices, processes, share
+from polyplink.learn.devices import Devices, check_devices, processes, share, share_statistics
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.loop import fit
 from polyplink.learn.model import Model
@@ -124,6 +125,24 @@ def test_an_error_in_another_process_is_raised(prepared: Prepared) -> None:
 
 def stop(fabric: Devices) -> None:
     raise PolyplinkError("the second process stops", "as it should")
+
+
+@pytest.mark.parametrize("momentum", [None, 0.0, 0.3])
+def test_shared_statistics_are_those_of_batch_norm(
+    momentum: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, expected = (nn.BatchNorm2d(3, momentum=momentum) for _ in range(2))
+    share_statistics(layer, "cpu")
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda total: None)  # of one process
+    for seed in range(3):
+        batch = torch.randn(4, 3, 2, 2, generator=torch.Generator().manual_seed(seed))
+        torch.testing.assert_close(layer(batch), expected(batch))
+    for name, value in expected.state_dict().items():
+        torch.testing.assert_close(layer.state_dict()[name], value)
+    for batch_norm in (layer, expected):
+        with pytest.raises(ValueError, match="value per channel"):
+            batch_norm(torch.randn(1, 3, 1, 1))
 
 
 @given(st.integers(1, 40), st.integers(1, 8))

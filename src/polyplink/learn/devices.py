@@ -270,15 +270,20 @@ class _BatchNorm(nn.BatchNorm2d):
         sums = torch.cat([x.sum(dim=(0, 2, 3)), x.square().sum(dim=(0, 2, 3)), n])
         sums = _Sum.apply(sums)  # type: ignore[no-untyped-call]
         n, mean = sums[-1], sums[:c] / sums[-1]
+        if n == 1:
+            raise ValueError(f"one value per channel in training: {tuple(input.shape)}")
         variance = sums[c:-1] / n - mean.square()
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
         with torch.no_grad():
             self.num_batches_tracked += 1
+            momentum = self.momentum
+            if momentum is None:  # torch: the mean over all batches
+                momentum = 1 / int(self.num_batches_tracked)
             unbiased = variance * n / (n - 1)
             for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
-                running.lerp_(new.to(running.dtype), self.momentum or 0.1)
+                running.lerp_(new.to(running.dtype), momentum)
         scale = (self.weight.double() * (variance + self.eps).rsqrt())[:, None, None]
         shift = self.bias.double()[:, None, None] - mean[:, None, None] * scale
         out: torch.Tensor = x * scale + shift
