@@ -84,6 +84,12 @@ def test_a_seed_reproduces_the_frames_and_an_interrupted_run_continues(
     # Frames of other settings are not reused.
     with pytest.raises(PolyplinkError, match="has frames of other stills or of other settings"):
         write_procedures(folder, stills, (), replace(CONFIG, seed=1), name=name)
+    # Neither are those of other images in the files.
+    image = stills[0].path.read_bytes()
+    stills[0].path.write_bytes(stills[1].path.read_bytes())
+    with pytest.raises(PolyplinkError, match="has frames of other stills or of other settings"):
+        write_procedures(folder, stills, (), replace(CONFIG, procedures=3), name=name)
+    stills[0].path.write_bytes(image)
 
 
 def test_patients_share_no_still(stills: list[Still], tmp_path: Path) -> None:

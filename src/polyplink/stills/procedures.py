@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import simplejpeg
 
-from polyplink.core.artefacts import content_key, read_json, whole_file, write_json
+from polyplink.core.artefacts import content_key, file_key, read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.core.results import StageProgress, silent_stage
@@ -174,8 +174,8 @@ def write_procedures(
 def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: StillsConfig) -> None:
     """Record the stills and settings of `out`; refused if its frames are made from others."""
     settings = {**asdict(config), "procedures": None}  # more procedures may be added later
-    boxes = [[still.path.name, still.group, still.boxes.tolist()] for still in stills]
-    key = content_key(settings, boxes, [path.name for path in empty])
+    boxes = [[_content(still.path), still.group, still.boxes.tolist()] for still in stills]
+    key = content_key(settings, boxes, list(map(_content, empty)))
     note = out / MADE_OF
     if not (read_json(note) == {"key": key} if note.is_file() else not (out / "frames").exists()):
         raise PolyplinkError(
@@ -190,6 +190,11 @@ def _claim(out: Path, stills: Sequence[Still], empty: Sequence[Path], config: St
             "give more --procedures, or choose another --out",
         )
     write_json(note, {"key": key})
+
+
+def _content(path: Path) -> str:
+    """Key of an image file; empty for a missing one, which its reader reports if it is drawn."""
+    return file_key(path) if path.is_file() else ""
 
 
 def _write_procedure(
