@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
 from polyplink.detect.first_pass import detect, look, write_detections
-from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode
+from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode_yolov8
 from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.settings import PrepareSettings
@@ -194,7 +194,7 @@ def test_non_maximum_suppression_equals_a_naive_loop() -> None:
     scores = rng.uniform(0.05, 1, 60)
     output = np.concatenate([centre_and_size(boxes), scores[:, None]], 1).T[None]
     record = DetectorRecord("yolov8", (SIZE, SIZE), threshold=0.2, iou=0.4)
-    _, decoded_scores = decode({"o": output}, record)
+    _, decoded_scores = decode_yolov8({"o": output}, record)
     kept_boxes: list[int] = []
     for k in np.argsort(-scores):
         x0, y0, x1, y1 = boxes[k]

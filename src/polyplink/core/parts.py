@@ -121,13 +121,18 @@ METRICS = Registry[Any](
 LAYOUTS = Registry[Any](
     "layout",
     "polyplink.layouts",
-    dict.fromkeys(
-        (
-            *("yolov5", "yolov8", "nms", "nms7", "nms4", "detr", "detr-sigmoid", "rtdetr"),
-            *("rtdetr8", "torchvision"),
-        ),
-        "polyplink.detect.onnx:decode",
-    ),
+    {
+        "yolov5": "polyplink.detect.onnx:decode_yolov5",
+        "yolov8": "polyplink.detect.onnx:decode_yolov8",
+        "nms": "polyplink.detect.onnx:decode_nms",
+        "nms7": "polyplink.detect.onnx:decode_nms7",
+        "nms4": "polyplink.detect.onnx:decode_nms4",
+        "detr": "polyplink.detect.onnx:decode_detr",
+        "detr-sigmoid": "polyplink.detect.onnx:decode_detr_sigmoid",
+        "rtdetr": "polyplink.detect.onnx:decode_rtdetr",
+        "rtdetr8": "polyplink.detect.onnx:decode_rtdetr8",
+        "torchvision": "polyplink.detect.onnx:decode_torchvision",
+    },
 )
 FORMATS = Registry[Any](
     "format",

@@ -42,6 +42,7 @@ from polyplink.models.shipped import (
 from polyplink.tracklets.settings import TrackSettings
 
 Floats = npt.NDArray[np.float64]
+Outputs = dict[str, npt.NDArray[Any]]
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 USUAL_SIZE = 640  # pixels, of an input without a fixed size
 FILL = 114  # grey around a letterboxed image
@@ -56,7 +57,7 @@ class DetectorRecord:
     The record may be stored next to the file, as `NAME.json` with some of these fields.
 
     Attributes:
-        layout: A name in `LAYOUTS`, or of a plugin: a function like `decode`.
+        layout: A name in `LAYOUTS`, or of a plugin: a function like `decode_yolov8`.
         size: Height and width of the input, pixels.
         letterbox: Keep the aspect ratio and fill with grey, instead of stretching the image.
         mean: Subtracted from pixels in [0, 1], for red, green and blue.
@@ -351,7 +352,7 @@ def made_with(record: DetectorRecord) -> ShippedModel | None:
     return None
 
 
-def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> str | None:
+def recognise(outputs: Outputs, n_inputs: int = 1) -> str | None:
     """The layout of the outputs for one image; None if they fit no layout.
 
     Args:
@@ -385,56 +386,101 @@ def recognise(outputs: dict[str, npt.NDArray[Any]], n_inputs: int = 1) -> str | 
     return layout
 
 
-def decode(outputs: dict[str, npt.NDArray[Any]], record: DetectorRecord) -> tuple[Floats, Floats]:
-    """Boxes in pixels of the input, and scores, from the outputs for one image.
+def decode_yolov5(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `yolov5`: candidates with an objectness (see `LAYOUTS`)."""
+    rows = _arrays(outputs)[0][0]  # n 5+classes
+    class_scores = rows[:, 4:5] * rows[:, 5:] if rows.shape[1] > 5 else rows[:, 4:5]
+    return _suppressed(_corners(rows[:, :4]), _best(class_scores, record), record)
+
+
+def decode_yolov8(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `yolov8`: candidates in columns.
 
     Args:
-        outputs: The outputs by name, in the order of the file.
-        record: Layout, size and classes; threshold and IoU for non-maximum suppression.
+        outputs: The outputs for one image by name, in the order of the file.
+        record: Size and classes; threshold and IoU for non-maximum suppression.
 
     Returns:
-        (n, 4) left, top, right, bottom; (n,) scores of the best class that is a polyp.
+        (n, 4) left, top, right, bottom in pixels of the input; (n,) scores of the best class that
+        is a polyp.
     """
+    rows = _arrays(outputs)[0][0].T  # n 4+classes
+    return _suppressed(_corners(rows[:, :4]), _best(rows[:, 4:], record), record)
+
+
+def decode_nms(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `nms`: rows of corners, score and class."""
+    rows = _arrays(outputs)[0][0]  # n 6
+    return _of_polyps(rows[:, :4], rows[:, 4], rows[:, 5], record)
+
+
+def decode_nms7(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `nms7`: rows of image, corners, class and score."""
+    rows = _arrays(outputs)[0]  # n 7
+    return _of_polyps(rows[:, 1:5], rows[:, 6], rows[:, 5], record)
+
+
+def decode_nms4(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `nms4`: number, boxes, scores, classes, under any names."""
+    number, boxes, scores, classes = _arrays(outputs)
+    n = int(number[0, 0])
+    return _of_polyps(boxes[0, :n], scores[0, :n], classes[0, :n], record)
+
+
+def decode_detr(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `detr`: the last class of the logits is "nothing"."""
+    logits = np.asarray(outputs["logits"][0], np.float64)  # n classes+1
+    class_scores = np.exp(logits - logits.max(1, keepdims=True))
+    class_scores /= class_scores.sum(1, keepdims=True)
+    return _scaled(outputs["pred_boxes"][0], record), _best(class_scores[:, :-1], record)
+
+
+def decode_detr_sigmoid(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `detr-sigmoid`: a logit for each class."""
+    logits = np.asarray(outputs["logits"][0], np.float64)  # n classes
+    return _scaled(outputs["pred_boxes"][0], record), _best(1 / (1 + np.exp(-logits)), record)
+
+
+def decode_rtdetr(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `rtdetr`: boxes, scores and labels of a batch."""
+    boxes, scores, labels = (
+        np.asarray(outputs[name][0], np.float64) for name in ("boxes", "scores", "labels")
+    )
+    return _of_polyps(boxes, scores, labels, record)
+
+
+def decode_rtdetr8(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `rtdetr8`: rows of a box and the scores of its classes."""
+    rows = _arrays(outputs)[0][0]  # n 4+classes
+    return _scaled(rows[:, :4], record), _best(rows[:, 4:], record)
+
+
+def decode_torchvision(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
+    """Boxes and scores of the layout `torchvision`: boxes, scores and labels of one image."""
+    boxes, scores, labels = (
+        np.asarray(outputs[name], np.float64) for name in ("boxes", "scores", "labels")
+    )
+    return _of_polyps(boxes, scores, labels, record)
+
+
+def _arrays(outputs: Outputs) -> list[Floats]:
+    """The outputs in the order of the file, whatever their names."""
+    return [np.asarray(value, np.float64) for value in outputs.values()]
+
+
+def _scaled(boxes: npt.NDArray[Any], record: DetectorRecord) -> Floats:
+    """Corners (n, 4) in pixels of boxes given by centres and sides as shares of the input."""
     assert record.size is not None
-    polyp_classes = None if record.classes is None else list(record.classes)
-    scale = np.tile(np.array(record.size[::-1], np.float64), 2)  # width, height, twice
-    arrays = [np.asarray(value, np.float64) for value in outputs.values()]
-    match record.layout:
-        case "detr" | "detr-sigmoid":
-            logits = np.asarray(outputs["logits"][0], np.float64)  # n classes
-            if record.layout == "detr":
-                class_scores = np.exp(logits - logits.max(1, keepdims=True))
-                class_scores /= class_scores.sum(1, keepdims=True)
-                class_scores = class_scores[:, :-1]  # the last class is "nothing"
-            else:
-                class_scores = 1 / (1 + np.exp(-logits))
-            boxes = _corners(np.asarray(outputs["pred_boxes"][0], np.float64) * scale)
-            return boxes, _best(class_scores, polyp_classes)
-        case "rtdetr8":
-            return _corners(arrays[0][0, :, :4] * scale), _best(arrays[0][0, :, 4:], polyp_classes)
-        case "yolov5":
-            rows = arrays[0][0]  # n 5+classes
-            class_scores = rows[:, 4:5] * rows[:, 5:] if rows.shape[1] > 5 else rows[:, 4:5]
-            return _suppressed(_corners(rows[:, :4]), _best(class_scores, polyp_classes), record)
-        case "yolov8":
-            rows = arrays[0][0].T  # n 4+classes
-            return _suppressed(_corners(rows[:, :4]), _best(rows[:, 4:], polyp_classes), record)
-        case "nms":
-            boxes, scores, classes = arrays[0][0, :, :4], arrays[0][0, :, 4], arrays[0][0, :, 5]
-        case "nms7":
-            boxes, scores, classes = arrays[0][:, 1:5], arrays[0][:, 6], arrays[0][:, 5]
-        case "nms4":
-            number, boxes, scores, classes = arrays  # in this order, whatever their names
-            n = int(number[0, 0])
-            boxes, scores, classes = boxes[0, :n], scores[0, :n], classes[0, :n]
-        case _:
-            boxes, scores, classes = (
-                np.asarray(outputs[name], np.float64) for name in ("boxes", "scores", "labels")
-            )
-            if record.layout == "rtdetr":
-                boxes, scores, classes = boxes[0], scores[0], classes[0]
-    if polyp_classes is not None:
-        scores = np.where(np.isin(classes, polyp_classes), scores, 0.0)
+    height, width = record.size
+    return _corners(np.asarray(boxes, np.float64) * [width, height, width, height])
+
+
+def _of_polyps(
+    boxes: Floats, scores: Floats, classes: Floats, record: DetectorRecord
+) -> tuple[Floats, Floats]:
+    """Boxes (n, 4) and scores (n,) of single classes; a class that is no polyp has score 0."""
+    if record.classes is not None:
+        scores = np.where(np.isin(classes, list(record.classes)), scores, 0.0)
     return boxes.reshape(-1, 4), scores.reshape(-1)
 
 
@@ -444,9 +490,10 @@ def _corners(boxes: Floats) -> Floats:
     return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1)
 
 
-def _best(class_scores: Floats, polyp_classes: Sequence[int] | None) -> Floats:
+def _best(class_scores: Floats, record: DetectorRecord) -> Floats:
     """The score of the best class of polyps, (n,) from (n, classes)."""
-    columns = class_scores if polyp_classes is None else class_scores[:, polyp_classes]
+    polyp_classes = record.classes
+    columns = class_scores if polyp_classes is None else class_scores[:, list(polyp_classes)]
     best: Floats = columns.max(1, initial=0.0)
     return best
 
