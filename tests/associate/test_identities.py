@@ -12,7 +12,7 @@ from polyplink.associate.identities import (
     OperatingPoint,
     identify,
     link_scores,
-    uncertain,
+    possible_questions,
     untuned,
 )
 from polyplink.associate.links import LinkModel, Views, term_names
@@ -41,7 +41,7 @@ def test_link_scores_equal_a_naive_loop() -> None:
 
 def test_uncertain_lists_every_decision_least_certain_first() -> None:
     P, setting = probabilities(6), LearnedLinks(0.5)
-    decisions = uncertain(LABELS, P, setting)
+    decisions = possible_questions(LABELS, P, setting)
     clusters = [(0, 2, 4), (1, 5), (3,)]
     expected: set[tuple[tuple[int, ...], tuple[int, ...]]] = {((1,), (5,))}
     expected |= {((i,), tuple(j for j in clusters[0] if j != i)) for i in clusters[0]}
@@ -57,31 +57,33 @@ def test_uncertain_lists_every_decision_least_certain_first() -> None:
     assert gains == sorted(gains)
 
 
-def test_the_first_doubt_is_the_first_decision_that_another_price_changes() -> None:
+def test_the_first_question_is_the_first_decision_that_another_price_changes() -> None:
     P, price = probabilities(7, 3), 0.5
     labels = partition(P, [price])[0]
-    doubt = uncertain(labels, P, LearnedLinks(price))[0]
-    cost = (TOLERANCE - P[np.ix_(doubt.members, doubt.others)]).sum()
+    question = possible_questions(labels, P, LearnedLinks(price))[0]
+    cost = (TOLERANCE - P[np.ix_(question.members, question.others)]).sum()
     for factor in (0.99, 1.01):
         other = partition(P, [cost * factor])[0]
-        assert (other[doubt.members[0]] == other[doubt.others[0]]) == (factor > 1)
+        assert (other[question.members[0]] == other[question.others[0]]) == (factor > 1)
 
 
 def test_decisions_that_change_within_the_interval_are_close() -> None:
     P, price = probabilities(9, 5), 1.0
     labels = partition(P, [price])[0]
-    doubts = uncertain(labels, P, LearnedLinks(price))
+    questions = possible_questions(labels, P, LearnedLinks(price))
     for spread in (1.2, 2.0, 4.0):
         expected = []
-        for doubt in doubts:
-            cost = (TOLERANCE - P[np.ix_(doubt.members, doubt.others)]).sum()
-            expected.append(cost > price / spread if doubt.joined else cost < price * spread)
-        spread_doubts = uncertain(labels, P, LearnedLinks(price), spread=spread)
-        assert [doubt.close for doubt in spread_doubts] == expected
-        assert [doubt.pair for doubt in spread_doubts] == [doubt.pair for doubt in doubts]
-    for doubt in doubts:  # the pair to show is the one that contradicts the decision most
-        block = P[np.ix_(doubt.members, doubt.others)]
-        assert P[doubt.pair] == (block.min() if doubt.joined else block.max())
+        for question in questions:
+            cost = (TOLERANCE - P[np.ix_(question.members, question.others)]).sum()
+            expected.append(cost > price / spread if question.joined else cost < price * spread)
+        spread_questions = possible_questions(labels, P, LearnedLinks(price), spread=spread)
+        assert [question.close for question in spread_questions] == expected
+        assert [question.pair for question in spread_questions] == [
+            question.pair for question in questions
+        ]
+    for question in questions:  # the pair to show is the one that contradicts the decision most
+        block = P[np.ix_(question.members, question.others)]
+        assert P[question.pair] == (block.min() if question.joined else block.max())
 
 
 def test_constraints_hold_and_are_not_asked_again() -> None:
@@ -110,19 +112,19 @@ def test_constraints_hold_and_are_not_asked_again() -> None:
             assert first_starts == sorted(first_starts)
             if not (constraints.must or constraints.cannot):
                 assert result.labels.tolist() == free.labels.tolist()
-    doubt = identify(views, np.linspace(0, 1, 10), learned_links).doubts[0]
-    pair = doubt.pair
-    otherwise = Constraints(unsure=((*pair, not doubt.joined),))  # as it was when it was asked
-    asked_again = identify(views, np.linspace(0, 1, 10), learned_links, otherwise).doubts
+    question = identify(views, np.linspace(0, 1, 10), learned_links).questions[0]
+    pair = question.pair
+    otherwise = Constraints(unsure=((*pair, not question.joined),))  # as it was when it was asked
+    asked_again = identify(views, np.linspace(0, 1, 10), learned_links, otherwise).questions
     assert pair in [again.pair for again in asked_again]
     for constraints in (
         Constraints(must=(pair,)),
         Constraints(cannot=(pair,)),
         Constraints(unsure=((*pair, None),)),
-        Constraints(unsure=((*pair, doubt.joined),)),
+        Constraints(unsure=((*pair, question.joined),)),
     ):
         result = identify(views, np.linspace(0, 1, 10), learned_links, constraints)
-        assert pair not in [doubt.pair for doubt in result.doubts]
+        assert pair not in [question.pair for question in result.questions]
         assert result.interval is not None
         assert result.interval[0] <= len(result.names) <= result.interval[1]
     chained = Constraints(must=((0, 1), (1, 2)), cannot=((2, 3),))
@@ -146,15 +148,19 @@ def test_an_open_interval_has_a_question_with_the_change_of_its_answer() -> None
         assert result.interval is not None
         if result.interval[0] == result.interval[1]:
             continue
-        assert result.doubts[0].close
-        for doubt in result.doubts:
-            pairs = (doubt.pair,)
-            constraints = Constraints(cannot=pairs) if doubt.joined else Constraints(must=pairs)
+        assert result.questions[0].close
+        for question in result.questions:
+            pairs = (question.pair,)
+            constraints = Constraints(cannot=pairs) if question.joined else Constraints(must=pairs)
             count = len(identify(views, np.linspace(0, 1, n), point, constraints).names)
-            assert doubt.change == count - len(result.names)
-            open_if_doubtful = doubt.change != 0 or not doubt.joined
-            assert doubt.close or not open_if_doubtful or doubt.doubt < NEGLIGIBLE
-            changing += doubt.change != 0
+            assert question.change == count - len(result.names)
+            open_if_likely_wrong = question.change != 0 or not question.joined
+            assert (
+                question.close
+                or not open_if_likely_wrong
+                or question.probability_wrong < NEGLIGIBLE
+            )
+            changing += question.change != 0
     assert changing
 
 
@@ -170,11 +176,11 @@ def test_a_decision_that_is_wrong_with_a_negligible_probability_is_no_open_quest
         result = identify(views, np.linspace(0, 1, 4), point)
         decided = identify(views, np.linspace(0, 1, 4), point, Constraints(cannot=((0, 1),)))
     assert result.interval == (3, 5)
-    assert [doubt.change for doubt in result.doubts] == [-1] * 6
-    assert [doubt.pair for doubt in result.doubts if doubt.close] == [(0, 1)]
+    assert [question.change for question in result.questions] == [-1] * 6
+    assert [question.pair for question in result.questions if question.close] == [(0, 1)]
     # With this answer no question is open, although the count may be another one.
-    assert (decided.interval, len(decided.doubts)) == ((3, 5), 5)
-    assert not any(doubt.close for doubt in decided.doubts)
+    assert (decided.interval, len(decided.questions)) == ((3, 5), 5)
+    assert not any(question.close for question in decided.questions)
 
 
 def test_a_doubtful_decision_is_a_question_though_clear_ones_would_cost_less_to_change() -> None:
@@ -190,7 +196,7 @@ def test_a_doubtful_decision_is_a_question_though_clear_ones_would_cost_less_to_
     with patch.object(LinkModel, "probability", lambda *_: P):
         result = identify(views, np.linspace(0, 1, n), point)
     assert result.labels.tolist() == polyps.tolist()
-    (question,) = [doubt for doubt in result.doubts if doubt.close]
+    (question,) = [question for question in result.questions if question.close]
     assert (question.members, question.others) == ((0, 1, 2, 3), (4, 5, 6, 7))
 
 

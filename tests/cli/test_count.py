@@ -134,10 +134,12 @@ def test_histories_without_a_curriculum_are_shown_and_broken_ones_refused(
 def test_the_close_decisions_are_in_the_report_and_in_the_record(
     sample_run: SampleRun, part: LinkedPart
 ) -> None:
-    encoded, point, linked = part.encoded, part.point, list(part.linked)
-    doubts = [replace(doubt, close=i < 2) for i, doubt in enumerate(linked[0].identities.doubts)]
-    assert len(doubts) > 2
-    linked[0] = replace(linked[0], identities=replace(linked[0].identities, doubts=doubts))
+    encoded, point, linked = part.encoded, part.point, list(part.procedures)
+    questions = [
+        replace(question, close=i < 2) for i, question in enumerate(linked[0].identities.questions)
+    ]
+    assert len(questions) > 2
+    linked[0] = replace(linked[0], identities=replace(linked[0].identities, questions=questions))
     message = Message.of("mine")
     page = build_report("T", sample_run.run, encoded, point, linked, seconds={}, messages=[message])
     assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
@@ -147,18 +149,19 @@ def test_the_close_decisions_are_in_the_report_and_in_the_record(
     assert first.n_polyps == 2
     assert first.similarity is not None
     assert first.similarity.shape == (6, 6)
-    tracklet = linked[0].tracklets.table.row(0, named=True)
+    tracklet = linked[0].table.row(0, named=True)
     middle = tracklet["crop_first"] + tracklet["n_crops"] // 2
     assert middle > tracklet["crop_first"]
     np.testing.assert_array_equal(
         first.tracklets[0].crop, encoded.prepared.crops(first.procedure_id)[middle]
     )
-    assert first.uncertain == tuple(doubts[:2])
-    assert all(0 <= doubt.doubt <= 1 for doubt in first.uncertain)
-    counted, *_ = counted_procedures(replace(part, linked=linked))
-    names = linked[0].tracklets.table["tracklet_id"]
+    assert first.questions == tuple(questions[:2])
+    assert all(0 <= question.probability_wrong <= 1 for question in first.questions)
+    counted, *_ = counted_procedures(replace(part, procedures=linked))
+    names = linked[0].table["tracklet_id"]
     assert [(link.members, link.joined) for link in counted.to_look_at] == [
-        (tuple(names[row] for row in doubt.members), doubt.joined) for doubt in doubts[:2]
+        (tuple(names[row] for row in question.members), question.joined)
+        for question in questions[:2]
     ]
     data = replace(encoded.prepared.data, polyps=encoded.prepared.data.polyps.clear())
     unlabelled = replace(encoded, prepared=replace(encoded.prepared, data=data))
@@ -176,9 +179,9 @@ def test_the_record_of_a_count_with_intervals(
     sample_run: SampleRun, part: LinkedPart, tmp_path: Path
 ) -> None:
     linked = [
-        replace(one, identities=replace(one.identities, interval=(2, 3))) for one in part.linked
+        replace(one, identities=replace(one.identities, interval=(2, 3))) for one in part.procedures
     ]
-    part = replace(part, cover=replace(part.cover, gap=""), linked=linked)
+    part = replace(part, cover=replace(part.cover, gap=""), procedures=linked)
     boxes = linked_boxes(part.encoded.prepared, linked)
     data = read_data(sample_run.data)
     first = pl.col("procedure_id") == "001-001"
@@ -204,7 +207,7 @@ def test_the_record_of_a_count_with_intervals(
     assert "mine" in count.warnings
     assert "notes.zero" not in notes
     assert recorded(tmp_path / "truth")[0].coverage == Coverage(5, 4, 0, 0)
-    part = replace(part, linked=linked[1:])  # the first procedure has no tracklets
+    part = replace(part, procedures=linked[1:])  # the first procedure has no tracklets
     assert "notes.zero" in recorded()[1]
 
 
@@ -234,7 +237,7 @@ def test_a_count_of_0_states_what_was_left_out_of_these_procedures_alone(part: L
     without = replace(prepared, tracklets=prepared.tracklets.filter(pl.col("procedure_id") != name))
     encoded = replace(part.encoded, prepared=without)
     warnings, _ = count_messages(
-        replace(part, encoded=encoded, linked=part.linked[1:]), lost_boxes(without)
+        replace(part, encoded=encoded, procedures=part.procedures[1:]), lost_boxes(without)
     )
     boxes = prepared.detections.filter(procedure_id=name).height
     assert any(f"({name}): {boxes} of {boxes} boxes in views" in str(one) for one in warnings)

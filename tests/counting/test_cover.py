@@ -10,13 +10,13 @@ import pytest
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import (
     ASK_BELOW,
-    MOST_DOUBTS,
+    MOST_QUESTIONS,
     SPREADS,
     Calibration,
     OperatingPoint,
     count_intervals,
     identify,
-    uncertain,
+    possible_questions,
 )
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.online import OnlineLinker
@@ -24,7 +24,7 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import LANGUAGES, catalogue, text_of
 from polyplink.counting.interval import Coverage, cover_of, fit_interval, point_for_boxes
 from polyplink.counting.link import (
-    Linked,
+    LinkedProcedure,
     ProcedureTracklets,
     alike_messages,
     alike_together,
@@ -150,7 +150,7 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
         return
     assert identified.interval is None
     assert cover.basis is None
-    assert [doubt.kind for doubt in cover.warnings(applied)] == [f"cover.{gap}"]
+    assert [message.kind for message in cover.warnings(applied)] == [f"cover.{gap}"]
     # Exactly the decisions below the stated confidence become questions.
     P = LINKS.probability(views)
     labels = identified.labels
@@ -160,24 +160,24 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
         for b in range(a)
         if P[np.ix_(labels == a, labels == b)].mean() > 1 - ASK_BELOW
     }
-    questions = [doubt for doubt in identified.doubts if doubt.close]
+    questions = [question for question in identified.questions if question.close]
     # The most doubtful others are listed too, and the first decisions with what they change.
-    decisions = uncertain(labels, P, LearnedLinks(0.5))
-    assert len(identified.doubts) == max(len(questions), min(MOST_DOUBTS, len(decisions)))
-    has_change = [doubt.change is not None for doubt in identified.doubts]
-    assert has_change == [i < MOST_DOUBTS for i in range(len(has_change))]
+    decisions = possible_questions(labels, P, LearnedLinks(0.5))
+    assert len(identified.questions) == max(len(questions), min(MOST_QUESTIONS, len(decisions)))
+    has_change = [question.change is not None for question in identified.questions]
+    assert has_change == [i < MOST_QUESTIONS for i in range(len(has_change))]
     assert {
-        tuple(sorted((labels[doubt.pair[0]], labels[doubt.pair[1]]), reverse=True))
-        for doubt in questions
-        if not doubt.joined
+        tuple(sorted((labels[question.pair[0]], labels[question.pair[1]]), reverse=True))
+        for question in questions
+        if not question.joined
     } == expected_pairs
-    assert all(doubt.confidence < ASK_BELOW for doubt in questions)
+    assert all(question.confidence < ASK_BELOW for question in questions)
     uncertain_views = {
         i
         for i, score in enumerate(identified.scores)
         if (labels == labels[i]).sum() > 2 and score < ASK_BELOW
     }
-    assert uncertain_views <= {doubt.members[0] for doubt in questions if doubt.joined}
+    assert uncertain_views <= {question.members[0] for question in questions if question.joined}
 
 
 @pytest.mark.parametrize(("views", "pairs", "most"), [(9, 1, 9), (8, 1, 8), (0, 36, 9), (0, 35, 8)])
@@ -193,7 +193,7 @@ def test_a_procedure_larger_than_all_calibrated_ones_has_no_interval(
     tracklets = ProcedureTracklets("case", table, Views(vectors, start, start + 0.5))
     identities = identify(tracklets.views, tracklets.positions, point)
     assert (identities.interval is None) == (most < 9)
-    messages = link_messages(point, [Linked(tracklets, identities, [])])
+    messages = link_messages(point, [LinkedProcedure(tracklets, identities, [])])
     assert [message.values["most"] for message in messages] == [8] * (most < 9)
     linker = OnlineLinker(point)
     decisions = [

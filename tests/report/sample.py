@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from polyplink.associate.identities import Doubt
+from polyplink.associate.identities import Question
 from polyplink.core.messages import Message
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import Comparison, FigureColumn, Method
@@ -35,7 +35,7 @@ def procedure(name: str = "p0") -> ReportedProcedure:
         tracklet("t4", 1050, 1200, "y", "b"),
     )
     similarity = np.eye(5) * 0.5 + 0.5
-    links = (Doubt((2,), (0, 1), False, 0.6, (2, 0)),)
+    links = (Question((2,), (0, 1), False, 0.6, (2, 0)),)
     return ReportedProcedure(name, 3000, members, 25.0, 2, similarity, True, links)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from polyplink import __version__
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
-from polyplink.associate.identities import Doubt, OperatingPoint
+from polyplink.associate.identities import OperatingPoint, Question
 from polyplink.associate.probes import Reading
 from polyplink.core.messages import Message, text_of
 from polyplink.data.faults import Faults, place_of
@@ -93,15 +93,15 @@ def reports() -> list[Report]:
         replace(tracklet(f"DATA-{i}", 2 * i, 2 * i + 1, ""), confidence=i / 20)
         for i in range(MOST_VIEWS + 2)
     )
-    apart = Doubt((1,), (0, 2, 3), False, 0.6, (1, 0))
-    joined = Doubt((3,), (4,), True, 0.2, (3, 4))
+    apart = Question((1,), (0, 2, 3), False, 0.6, (1, 0))
+    joined = Question((3,), (4,), True, 0.2, (3, 4))
     many_views = tuple(
         ReportedTracklet(f"t{i}", 9 * i, 9 * i + 5, "x") for i in range(MOST_VIEWS + 1)
     )
     known = replace(
         full,
         tracklets=(wrong, *full.tracklets[1:]),
-        uncertain=(apart, joined),
+        questions=(apart, joined),
         alarms=alarms,
         interval=(2, 4),
         converged=False,
@@ -155,7 +155,7 @@ def reports() -> list[Report]:
     )
     facts = setting_facts(temporal)
     other_point = replace(recorded, procedures=(), curves={}, operating_point=facts)
-    alone = replace(full, tracklets=full.tracklets[:1], similarity=np.ones((1, 1)), uncertain=())
+    alone = replace(full, tracklets=full.tracklets[:1], similarity=np.ones((1, 1)), questions=())
     return [
         recorded,
         replace(other_point, ask_below=None, seed=None),

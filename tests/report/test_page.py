@@ -13,7 +13,7 @@ import pytest
 import simplejpeg
 from hypothesis import given, settings
 
-from polyplink.associate.identities import Doubt
+from polyplink.associate.identities import Question
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import Comparison, FigureColumn, Method
 from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet
@@ -102,7 +102,7 @@ def test_texts_from_data_are_escaped() -> None:
         2,
         np.ones((2, 2)),
         False,
-        (Doubt((0,), (1,), False, 0.9, (0, 1)),),
+        (Question((0,), (1,), False, 0.9, (0, 1)),),
     )
     metric = FigureColumn(
         "m", HTML_INJECTION, HTML_INJECTION, 1.0, HTML_INJECTION, HTML_INJECTION, "reference"
@@ -146,7 +146,7 @@ def test_every_tracklet_is_shown_and_described_for_screen_readers() -> None:
     assert len([p for p in timeline.iter("path") if p.get("class") == "cross"]) == 1
     assert len([r for r in timeline.iter("rect") if r.get("class") == "wrong"]) == 2
     page = ParsedPage(text)
-    assert len(page.with_class("view")) == 5 + 3  # in strips and in the uncertain link
+    assert len(page.with_class("view")) == 5 + 3  # in strips and in the question
     assert all("alt" in a for tag, a in page.elements if tag == "img")
     assert len([e for e in page.with_class("view") if "wrong" in e[1]["class"].split()]) == 2
     for svg in svgs(full_page()):
@@ -254,8 +254,8 @@ def test_a_long_strip_keeps_wrong_and_least_certain_views() -> None:
 def test_links_of_all_procedures_are_listed_least_certain_first() -> None:
     procedures_with_links = []
     for name, confidence in (("p0", (0.3, 0.1)), ("p1", (0.2, 0.45))):
-        links = tuple(Doubt((0, 1, 2), (3,), True, s, (0, 3)) for s in confidence)
-        procedures_with_links.append(replace(procedure(name), uncertain=links))
+        links = tuple(Question((0, 1, 2), (3,), True, s, (0, 3)) for s in confidence)
+        procedures_with_links.append(replace(procedure(name), questions=links))
     text = render(replace(EMPTY, procedures=tuple(procedures_with_links)))
     link_list = text[text.index('<ol class="pairs">') : text.index("</ol>")]
     assert re.findall(r">(\d+ %) likely<", link_list) == ["10 %", "20 %", "30 %", "45 %"]

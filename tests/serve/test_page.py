@@ -26,7 +26,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from polyplink.associate.identities import Doubt
+from polyplink.associate.identities import Question
 from polyplink.counting.corrections import Correction, append_correction
 from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet
 from polyplink.report.page import render
@@ -364,7 +364,7 @@ def open_report(context: BrowserContext, path: Path) -> Page:
         ReportedTracklet(f"t{i}", 50 * i, 50 * i + 35, f"p{i // 6}", None, 0.5, crop)
         for i in range(240)
     ]
-    links = [Doubt((i,), (i + 1, i + 2), True, 0.3, (i, i + 1)) for i in range(0, 90, 6)]
+    links = [Question((i,), (i + 1, i + 2), True, 0.3, (i, i + 1)) for i in range(0, 90, 6)]
     case = ReportedProcedure(LONG_NAME, 12_000, tuple(views), 25.0, None, None, True, tuple(links))
     path.write_text(render(Report("Polyp count", "data", "today", "here", procedures=(case,))))
     page = context.new_page()

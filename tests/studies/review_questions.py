@@ -18,7 +18,7 @@ import polars as pl
 
 from polyplink.associate import identities as identities_module
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import Constraints, OperatingPoint, identify, uncertain
+from polyplink.associate.identities import Constraints, OperatingPoint, identify, possible_questions
 from polyplink.associate.links import Views
 from polyplink.data.tables import read_data
 from polyplink.serve.desk import Desk
@@ -60,7 +60,7 @@ def count_errors(
     while True:
         counted = identify(views, positions, point, Constraints(tuple(must), tuple(cannot)))
         errors.append(len(counted.names) - len(set(polyps)))
-        open_pairs = [doubt.pair for doubt in counted.doubts if doubt.close]
+        open_pairs = [question.pair for question in counted.questions if question.close]
         if not open_pairs:
             return errors
         a, b = open_pairs[0]
@@ -87,10 +87,10 @@ def main() -> None:
     decisions: dict[bool, list[tuple[float, bool]]] = {False: [], True: []}  # by joined
     for views, positions, polyps in procedures:
         counted = identify(views, positions, desk.point)
-        for doubt in uncertain(counted.labels, counted.similarity, desk.point.setting):
-            a, b = doubt.pair
-            wrong = (polyps[a] == polyps[b]) != doubt.joined
-            decisions[doubt.joined].append((doubt.doubt, wrong))
+        for question in possible_questions(counted.labels, counted.similarity, desk.point.setting):
+            a, b = question.pair
+            wrong = (polyps[a] == polyps[b]) != question.joined
+            decisions[question.joined].append((question.probability_wrong, wrong))
     print("probability of an error: wrong decisions of all")
     for joined, label in ((False, "counted as two polyps"), (True, "counted as one polyp")):
         doubt_and_wrong = np.array(decisions[joined]).reshape(-1, 2)

@@ -14,7 +14,13 @@ import polars as pl
 import pytest
 
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import Constraints, Doubt, OperatingPoint, identify, uncertain
+from polyplink.associate.identities import (
+    Constraints,
+    OperatingPoint,
+    Question,
+    identify,
+    possible_questions,
+)
 from polyplink.associate.partition import PRICES, partition
 from polyplink.counting.link import ProcedureTracklets
 from polyplink.counting.operating_point import find_operating_point
@@ -23,7 +29,7 @@ from tests.studies.test_intervals import procedures
 
 SEEDS = range(100, 106)
 MOST = 60  # answers
-Pick = Callable[[Sequence[Doubt]], Doubt]
+Pick = Callable[[Sequence[Question]], Question]
 
 
 def errors(procedure: ProcedureTracklets, point: OperatingPoint, pick: Pick) -> list[int]:
@@ -37,16 +43,16 @@ def errors(procedure: ProcedureTracklets, point: OperatingPoint, pick: Pick) -> 
         decided = Constraints(tuple(must), tuple(cannot))
         identities = identify(procedure.views, procedure.positions, point, decided)
         count_errors.append(len(identities.names) - len(set(procedure.polyps)))
-        doubts = uncertain(
+        questions = possible_questions(
             identities.labels,
             identities.similarity,
             point.setting,
             spread=spread,
             decided=decided,
         )
-        if not doubts or len(count_errors) > MOST:
+        if not questions or len(count_errors) > MOST:
             return count_errors
-        a, b = pick(doubts).pair
+        a, b = pick(questions).pair
         (must if procedure.polyps[a] == procedure.polyps[b] else cannot).append((a, b))
 
 
@@ -58,12 +64,12 @@ def review(procedure: ProcedureTracklets, point: OperatingPoint) -> tuple[Proced
         identities = identify(
             procedure.views, procedure.positions, point, Constraints(tuple(must), tuple(cannot))
         )
-        close_doubts = [doubt for doubt in identities.doubts if doubt.close]
-        if not close_doubts or len(must) + len(cannot) >= MOST:
+        close_questions = [question for question in identities.questions if question.close]
+        if not close_questions or len(must) + len(cannot) >= MOST:
             names = pl.Series([f"P{label}" for label in identities.labels])
             table = procedure.table.with_columns(polyp_id=names)
             return replace(procedure, table=table), len(must) + len(cannot)
-        a, b = close_doubts[0].pair
+        a, b = close_questions[0].pair
         (must if procedure.polyps[a] == procedure.polyps[b] else cannot).append((a, b))
 
 

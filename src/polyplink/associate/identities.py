@@ -39,7 +39,7 @@ Flags = npt.NDArray[np.bool_]
 
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
-MOST_DOUBTS = 12  # decisions listed for review, per procedure
+MOST_QUESTIONS = 12  # decisions listed for review, per procedure
 NEGLIGIBLE = 0.01  # probability of an error below which a decision is no open question
 ASK_BELOW = 0.9  # confidence below which a decision is put up for review, if there is no interval
 ASKED = 2.0  # factor of the price within which decisions are close, if there is no interval
@@ -215,7 +215,7 @@ class Constraints:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Question:
     """A decision to review: do `members` and `others` show the same polyp?
 
     Attributes:
@@ -243,14 +243,14 @@ class Doubt:
     change: int | None = 0
 
     @property
-    def doubt(self) -> float:
+    def probability_wrong(self) -> float:
         """Probability that the decision is wrong."""
         return 1.0 - self.probability if self.joined else self.probability
 
     @property
     def confidence(self) -> float:
         """Probability that the decision is right."""
-        return 1.0 - self.doubt
+        return 1.0 - self.probability_wrong
 
 
 @dataclass(frozen=True)
@@ -261,8 +261,8 @@ class Identities:
         labels: Polyp of every tracklet (n,), numbered by first appearance in time.
         converged: Whether the clusterer converged.
         scores: Confidence of every tracklet's assignment (n,), see `link_scores`.
-        doubts: Decisions to review, those that may be wrong first; of each kind, those nearest to
-            changing the count first.
+        questions: Decisions to review, those that may be wrong first; of each kind, those nearest
+            to changing the count first.
         interval: Lowest and highest number of polyps, 90 %; None if unknown.
         similarity: The similarities that were clustered (n, n).
     """
@@ -272,7 +272,7 @@ class Identities:
     labels: Labels
     converged: bool
     scores: Reals
-    doubts: list[Doubt]
+    questions: list[Question]
     interval: tuple[int, int] | None
     similarity: Reals
 
@@ -326,8 +326,8 @@ def identify(
     order = np.lexsort((np.arange(clusters.size), views.start))
     places = {label: i for i, label in enumerate(dict.fromkeys(clusters[order].tolist()))}
     labels = np.array([places[label] for label in clusters.tolist()], dtype=np.int32)
-    doubts = [] if P is None else _questions(labels, P, point, interval, constraints)
-    return Identities(labels, converged, link_scores(labels, P), doubts, interval, similarity)
+    questions = [] if P is None else _questions(labels, P, point, interval, constraints)
+    return Identities(labels, converged, link_scores(labels, P), questions, interval, similarity)
 
 
 def _questions(
@@ -336,41 +336,49 @@ def _questions(
     point: OperatingPoint,
     interval: tuple[int, int] | None,
     constraints: Constraints,
-) -> list[Doubt]:
+) -> list[Question]:
     """The decisions of learned links to review, the most important first."""
     setting, below = point.setting, point.ask_below
     assert isinstance(setting, LearnedLinks)
     spread = point.spread or ASKED
-    doubts = uncertain(labels, P, setting, spread=spread, decided=constraints)
+    questions = possible_questions(labels, P, setting, spread=spread, decided=constraints)
 
-    def change(doubt: Doubt) -> int:
-        return _change(labels, P, setting, constraints, doubt)
+    def change(question: Question) -> int:
+        return _change(labels, P, setting, constraints, question)
 
     if below is not None:
         below_confidence = [
-            replace(doubt, close=True) for doubt in doubts if doubt.confidence < below
+            replace(question, close=True) for question in questions if question.confidence < below
         ]
-        others = [replace(doubt, close=False) for doubt in doubts if doubt.confidence >= below]
-        listed = [*below_confidence, *others[: max(MOST_DOUBTS - len(below_confidence), 0)]]
-        first = [replace(doubt, change=change(doubt)) for doubt in listed[:MOST_DOUBTS]]
-        return first + [replace(doubt, change=None) for doubt in listed[MOST_DOUBTS:]]
+        others = [
+            replace(question, close=False) for question in questions if question.confidence >= below
+        ]
+        listed = [*below_confidence, *others[: max(MOST_QUESTIONS - len(below_confidence), 0)]]
+        first = [replace(question, change=change(question)) for question in listed[:MOST_QUESTIONS]]
+        return first + [replace(question, change=None) for question in listed[MOST_QUESTIONS:]]
     # Those that may be open questions first, each in their order.
-    listed = sorted(doubts, key=lambda doubt: not (doubt.close or doubt.doubt >= NEGLIGIBLE))
-    listed = listed[:MOST_DOUBTS]
+    listed = sorted(
+        questions,
+        key=lambda question: not (question.close or question.probability_wrong >= NEGLIGIBLE),
+    )
+    listed = listed[:MOST_QUESTIONS]
     if interval is None:
-        return [replace(doubt, change=None) for doubt in listed]
+        return [replace(question, change=None) for question in listed]
     if interval[0] == interval[1]:
         return listed
     # The first is reviewed even if it leaves the count as it is, because this is not certain. So
     # are separate polyps: if one pair of their views shows one polyp, all do.
-    changed = [replace(doubt, change=change(doubt)) for doubt in listed]
+    changed = [replace(question, change=change(question)) for question in listed]
     return [
         replace(
-            doubt,
-            close=doubt.close
-            or (doubt.doubt >= NEGLIGIBLE and (doubt.change != 0 or not doubt.joined or not i)),
+            question,
+            close=question.close
+            or (
+                question.probability_wrong >= NEGLIGIBLE
+                and (question.change != 0 or not question.joined or not i)
+            ),
         )
-        for i, doubt in enumerate(changed)
+        for i, question in enumerate(changed)
     ]
 
 
@@ -382,11 +390,11 @@ def _partition(P: Reals, setting: LearnedLinks, constraints: Constraints) -> Lab
 
 
 def _change(
-    labels: Labels, P: Reals, setting: LearnedLinks, constraints: Constraints, doubt: Doubt
+    labels: Labels, P: Reals, setting: LearnedLinks, constraints: Constraints, question: Question
 ) -> int:
-    """Change of the count, in polyps, if the pair of a doubt were decided the other way."""
+    """Change of the count, in polyps, if the pair of a question were decided the other way."""
     must, cannot = [*constraints.must], [*constraints.cannot]
-    (cannot if doubt.joined else must).append(doubt.pair)
+    (cannot if question.joined else must).append(question.pair)
     return int(_partition(P, setting, Constraints(must, cannot)).max() - labels.max())
 
 
@@ -426,7 +434,7 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
     Returns:
         (n,): the mean P to the other tracklets of its cluster; for a cluster of one tracklet, 1
         minus the largest mean P to the tracklets of another cluster (1 if there is none), as in
-        the questions about it (`Doubt`). NaN without a link model.
+        the questions about it (`Question`). NaN without a link model.
     """
     n = labels.size
     if P is None:
@@ -441,14 +449,14 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
     return np.asarray(np.where(is_lone, 1.0 - between, within))
 
 
-def uncertain(
+def possible_questions(
     labels: Labels,
     P: Reals,
     setting: LearnedLinks,
     *,
     spread: float = ASKED,
     decided: Constraints | None = None,
-) -> list[Doubt]:
+) -> list[Question]:
     """The decisions to review, those nearest to changing the count first.
 
     Two kinds of decision are compared: that a tracklet belongs to its cluster, and that two
@@ -459,7 +467,7 @@ def uncertain(
         labels: Cluster of every tracklet (n,): the partition of lowest cost.
         P: Probability that two tracklets show the same polyp (n, n).
         setting: The clusterer.
-        spread: Factor of the price, for `Doubt.close`.
+        spread: Factor of the price, for `Question.close`.
         decided: The reviewer's constraints; decisions that follow from them are left out.
 
     Returns:
@@ -489,7 +497,7 @@ def uncertain(
         likely = np.where(settled[between], -np.inf, (-1.0 if joined else 1.0) * P[between])
         a, b = np.unravel_index(int(likely.argmax()), likely.shape)
         pair = members[int(a)], second[int(b)]
-        question = Doubt(members, second, joined, float(P[between].mean()), pair, close)
+        question = Question(members, second, joined, float(P[between].mean()), pair, close)
         change = cost - price  # of the total cost when the two sides are joined
         questions.append((-change if joined else change, question))
     questions.sort(key=lambda entry: (entry[0], entry[1].members, entry[1].others))

@@ -354,19 +354,19 @@ def _page(
     from polyplink.report.contents import build_report
 
     part = link_part(encoded, purpose="count", drop_alarms=True)
-    coverage = coverage_of(part.linked, known_counts(encoded.prepared))
+    coverage = coverage_of(part.procedures, known_counts(encoded.prepared))
     return build_report(
         "Evaluation",
         weights,
         encoded,
         part.point,
-        part.linked,
+        part.procedures,
         seconds=seconds,
         alarms=part.screened.alarms,
         comparison=table,
         notes=notes if coverage is None else (*notes, f"{coverage}."),
-        messages=[*part.cover.warnings(part.point), *link_messages(part.point, part.linked)],
-        basis=part.cover.basis_of(procedure.identities.interval for procedure in part.linked),
+        messages=[*part.cover.warnings(part.point), *link_messages(part.point, part.procedures)],
+        basis=part.cover.basis_of(procedure.identities.interval for procedure in part.procedures),
     )
 
 

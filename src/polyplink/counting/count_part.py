@@ -14,8 +14,8 @@ from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.messages import Message
 from polyplink.core.text import relative_path
 from polyplink.counting.link import (
-    Linked,
     LinkedPart,
+    LinkedProcedure,
     alike_messages,
     alike_together,
     coverage_of,
@@ -26,8 +26,8 @@ from polyplink.counting.result import (
     Count,
     CountedPolyp,
     CountedProcedure,
+    CountedQuestion,
     CountedTracklet,
-    DoubtfulLink,
 )
 from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
@@ -119,7 +119,7 @@ def count_part(
         false_alarms=part.screened.alarms.height,
         against_truth=against_truth,
         models=tuple(to_plain(used)),
-        coverage=coverage_of(part.linked, known_counts(prepared, truth)),
+        coverage=coverage_of(part.procedures, known_counts(prepared, truth)),
     )
     return count, [*notes, Message("notes.models", {"models": [model.message for model in used]})]
 
@@ -136,12 +136,12 @@ def count_messages(
     prepared, record = part.encoded.prepared, part.encoded.first.record
     assert record is not None
     alike = {
-        procedure.tracklets.procedure_id: alike_together(
+        procedure.procedure_id: alike_together(
             part.point, procedure.tracklets.views, procedure.identities.labels
         )
-        for procedure in part.linked
+        for procedure in part.procedures
     }
-    warnings = link_messages(part.point, part.linked) + alike_messages(alike)
+    warnings = link_messages(part.point, part.procedures) + alike_messages(alike)
 
     # What the models were fitted on.
     seen_names = [
@@ -163,8 +163,7 @@ def count_messages(
 
     # Procedures of one view, without a frame rate, and without a polyp.
     n_views = {
-        procedure.tracklets.procedure_id: len(procedure.identities.labels)
-        for procedure in part.linked
+        procedure.procedure_id: len(procedure.identities.labels) for procedure in part.procedures
     }
     single = [name for name, n in n_views.items() if n == 1]
     if single:
@@ -262,7 +261,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
     }
     # The tracklets of polyps.
     tables = []
-    for procedure in part.linked:
+    for procedure in part.procedures:
         identities, names = procedure.identities, procedure.identities.names
         n = len(identities.labels)
         of_views = part.point.read(procedure.tracklets.views.vectors, np.arange(n))
@@ -273,7 +272,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
             "size_mm": [reading.size_mm for reading in of_views],
             "adenoma": [reading.adenoma for reading in of_views],
         }
-        table = procedure.tracklets.table.hstack(pl.DataFrame(columns, schema=schema))
+        table = procedure.table.hstack(pl.DataFrame(columns, schema=schema))
         tables.append(table.sort("first_frame", maintain_order=True))
     # Those rejected as false alarms.
     nothing = (pl.lit(None, kind).alias(name) for name, kind in schema.items())
@@ -302,7 +301,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
 
 def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
     """The count of each procedure: polyps with their tracklets, and links to review."""
-    by_name = {procedure.tracklets.procedure_id: procedure for procedure in part.linked}
+    by_name = {procedure.procedure_id: procedure for procedure in part.procedures}
     procedures = []
     for name in part.encoded.prepared.procedures:
         rows = part.screened.alarms.filter(procedure_id=name).iter_rows(named=True)
@@ -313,10 +312,10 @@ def counted_procedures(part: LinkedPart) -> list[CountedProcedure]:
     return procedures
 
 
-def _linked_procedure(counted: CountedProcedure, linked: Linked) -> CountedProcedure:
+def _linked_procedure(counted: CountedProcedure, linked: LinkedProcedure) -> CountedProcedure:
     """The count of a procedure with the polyps that its tracklets were linked to."""
     # The tracklets of each polyp.
-    rows = list(linked.tracklets.table.iter_rows(named=True))
+    rows = list(linked.table.iter_rows(named=True))
     identities, labels = linked.identities, linked.identities.labels.tolist()
     views = [_tracklet(row, score) for row, score in zip(rows, identities.scores, strict=True)]
     groups = [
@@ -331,15 +330,15 @@ def _linked_procedure(counted: CountedProcedure, linked: Linked) -> CountedProce
     ]
 
     # The links that could change the number.
-    doubts = [
-        DoubtfulLink(
-            tuple(rows[i]["tracklet_id"] for i in doubt.members),
-            tuple(rows[i]["tracklet_id"] for i in doubt.others),
-            doubt.joined,
-            round(doubt.probability, 4),
+    questions = [
+        CountedQuestion(
+            tuple(rows[i]["tracklet_id"] for i in question.members),
+            tuple(rows[i]["tracklet_id"] for i in question.others),
+            question.joined,
+            round(question.probability, 4),
         )
-        for doubt in identities.doubts
-        if doubt.close
+        for question in identities.questions
+        if question.close
     ]
     low, high = identities.interval or (None, None)
     return replace(
@@ -350,7 +349,7 @@ def _linked_procedure(counted: CountedProcedure, linked: Linked) -> CountedProce
         tracklets=len(rows),
         converged=identities.converged,
         groups=tuple(groups),
-        to_look_at=tuple(doubts),
+        to_look_at=tuple(questions),
     )
 
 

@@ -142,7 +142,7 @@ def screen(
 
 
 @dataclass(frozen=True)
-class Linked:
+class LinkedProcedure:
     """One procedure's tracklets with their identities.
 
     Attributes:
@@ -155,8 +155,18 @@ class Linked:
     identities: Identities
     readings: list[Reading]
 
+    @property
+    def procedure_id(self) -> str:
+        """Id of the procedure."""
+        return self.tracklets.procedure_id
 
-def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
+    @property
+    def table(self) -> pl.DataFrame:
+        """The rows of its tracklets in the tracklets table."""
+        return self.tracklets.table
+
+
+def linked_boxes(prepared: Prepared, linked: Sequence[LinkedProcedure]) -> pl.DataFrame:
     """The boxes of linked tracklets, with interpolated boxes in the gaps of each tracklet.
 
     Returns:
@@ -169,14 +179,14 @@ def linked_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
     )
     tables = [fill_gaps(all_boxes.clear())]
     for procedure in linked:
-        rows, tracklet = box_rows(procedure.tracklets.table)
+        rows, tracklet = box_rows(procedure.table)
         polyp = procedure.identities.labels.astype(np.int64)[tracklet] + 1
         names = pl.Series("polyp", polyp), pl.Series("tracklet", tracklet + 1)
         tables.append(fill_gaps(all_boxes[rows].with_columns(*names)))
     return pl.concat(tables)
 
 
-def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFrame:
+def tracks_of_boxes(prepared: Prepared, linked: Sequence[LinkedProcedure]) -> pl.DataFrame:
     """The track and the counted polyp of each box of the data set.
 
     Args:
@@ -192,7 +202,7 @@ def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFram
         name: label + 1
         for procedure in linked
         for name, label in zip(
-            procedure.tracklets.table["tracklet_id"],
+            procedure.table["tracklet_id"],
             procedure.identities.labels.tolist(),
             strict=True,
         )
@@ -204,30 +214,26 @@ def tracks_of_boxes(prepared: Prepared, linked: Sequence[Linked]) -> pl.DataFram
     return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
 
 
-def coverage_of(linked: Sequence[Linked], polyps: Mapping[str, int]) -> Coverage | None:
+def coverage_of(linked: Sequence[LinkedProcedure], polyps: Mapping[str, int]) -> Coverage | None:
     """How often intervals hold the true number of polyps; None if there is nothing to compare."""
     rows = [
-        (polyps[procedure.tracklets.procedure_id], *procedure.identities.interval)
+        (polyps[procedure.procedure_id], *procedure.identities.interval)
         for procedure in linked
-        if procedure.identities.interval is not None and procedure.tracklets.procedure_id in polyps
+        if procedure.identities.interval is not None and procedure.procedure_id in polyps
     ]
     return Coverage.of(rows) if rows else None
 
 
-def link_messages(point: OperatingPoint, linked: Sequence[Linked]) -> list[Message]:
+def link_messages(point: OperatingPoint, linked: Sequence[LinkedProcedure]) -> list[Message]:
     """Warnings about unreliable links: no probabilities, no convergence, or too many views."""
     messages = []
     if point.links is None:
         messages.append(Message("no_probabilities", {"why": point.origin}))
-    failed = [
-        procedure.tracklets.procedure_id
-        for procedure in linked
-        if not procedure.identities.converged
-    ]
+    failed = [procedure.procedure_id for procedure in linked if not procedure.identities.converged]
     if failed:
         messages.append(Message("not_converged", {"names": ", ".join(failed)}))
     exceeding = [
-        procedure.tracklets.procedure_id
+        procedure.procedure_id
         for procedure in linked
         if point.exceeded_by(len(procedure.identities.labels))
     ]
@@ -279,14 +285,14 @@ class LinkedPart:
         point: The operating point of the links.
         cover: Whether the count has intervals, and why.
         screened: Its tracklets, without false alarms.
-        linked: Its procedures, except those without tracklets.
+        procedures: Its procedures, except those without tracklets.
     """
 
     encoded: "Encoded"
     point: OperatingPoint
     cover: Cover
     screened: Screened
-    linked: list[Linked]
+    procedures: list[LinkedProcedure]
 
 
 def link_part(
@@ -318,7 +324,7 @@ def link_part(
     for tracklets in by_procedure(screened.prepared, embeddings):
         identities = identify(tracklets.views, tracklets.positions, point)
         readings = point.read(tracklets.views.vectors, identities.labels)
-        linked.append(Linked(tracklets, identities, readings))
+        linked.append(LinkedProcedure(tracklets, identities, readings))
     return LinkedPart(encoded, point, cover, screened, linked)
 
 

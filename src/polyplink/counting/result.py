@@ -61,7 +61,7 @@ class CountedPolyp:
 
 
 @dataclass(frozen=True)
-class DoubtfulLink:
+class CountedQuestion:
     """A link to review: do `members` and `others`, ids of tracklets, show the same polyp?"""
 
     members: tuple[str, ...]
@@ -96,7 +96,7 @@ class CountedProcedure:
     converged: bool | None = None
     groups: tuple[CountedPolyp, ...] = ()
     alarms: tuple[CountedTracklet, ...] = ()
-    to_look_at: tuple[DoubtfulLink, ...] = ()
+    to_look_at: tuple[CountedQuestion, ...] = ()
 
 
 @dataclass(frozen=True)

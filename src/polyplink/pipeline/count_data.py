@@ -260,7 +260,7 @@ def count_data(
         linked = link_part(encoded, purpose=purpose, drop_alarms=alarms == "drop")
 
     # The count, and its report.
-    boxes = linked_boxes(prepared, linked.linked)
+    boxes = linked_boxes(prepared, linked.procedures)
     warnings = (*read_warnings(data), *warnings)
     count, notes = count_part(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
@@ -276,7 +276,7 @@ def count_data(
         weights,
         encoded,
         linked.point,
-        linked.linked,
+        linked.procedures,
         seconds=record.seconds,
         alarms=linked.screened.alarms,
         notes=notes,
@@ -296,7 +296,7 @@ def count_data(
             count=count,
             boxes=boxes,
             data=prepared.data,
-            tracks=tracks_of_boxes(prepared, linked.linked),
+            tracks=tracks_of_boxes(prepared, linked.procedures),
             views=views.select(VIEWS),
         )
         write_embeddings(new / "vectors.parquet", encoded.embeddings[encoder.name])
@@ -328,7 +328,7 @@ def _count_table(report: Report) -> Table:
             str(len(procedure.tracklets)),
             Texts().count(procedure.n_counted, procedure.interval),
             *true,
-            str(len(procedure.uncertain)),
+            str(len(procedure.questions)),
         )
     return table
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from polyplink import __version__
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import Doubt, OperatingPoint
+from polyplink.associate.identities import OperatingPoint, Question
 from polyplink.associate.probes import Reading
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.runs import machine
-from polyplink.counting.link import Linked
+from polyplink.counting.link import LinkedProcedure
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.weights import weights_path
 from polyplink.tracklets.prepare import Prepared
@@ -73,7 +73,7 @@ class ReportedProcedure:
         n_polyps: True number of polyps, or None if unknown.
         similarity: float (n, n), as clustered, in the order of `tracklets`; or None.
         converged: Whether the clustering converged; None if it does not iterate.
-        uncertain: Uncertain links to review; their rows are indices of `tracklets`.
+        questions: The links to review; their rows are indices of `tracklets`.
         alarms: Tracklets that were left out as false alarms; `confidence` is the probability that
             they do show a polyp, and `predicted` is meaningless.
         interval: Lowest and highest number of polyps, 90 %, or None.
@@ -90,7 +90,7 @@ class ReportedProcedure:
     n_polyps: int | None = None
     similarity: NDArray[np.floating] | None = field(default=None, repr=False)
     converged: bool | None = None
-    uncertain: tuple[Doubt, ...] = field(default=(), repr=False)
+    questions: tuple[Question, ...] = field(default=(), repr=False)
     alarms: tuple[ReportedTracklet, ...] = field(default=(), repr=False)
     interval: tuple[int, int] | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict, repr=False)
@@ -171,7 +171,7 @@ def build_report(
     weights: Path,
     encoded: "Encoded",
     point: OperatingPoint,
-    linked: Sequence[Linked],
+    linked: Sequence[LinkedProcedure],
     *,
     seconds: Mapping[str, float],
     alarms: pl.DataFrame | None = None,
@@ -203,7 +203,7 @@ def build_report(
     """
     prepared, record = encoded.prepared, encoded.first.record
     assert record is not None
-    by_name = {procedure.tracklets.procedure_id: procedure for procedure in linked}
+    by_name = {procedure.procedure_id: procedure for procedure in linked}
     seed = record.recipe.get("seed")
     selection_loss = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, selection_loss)
@@ -332,7 +332,7 @@ def _interval_rule(spread: float, point: OperatingPoint) -> list[Message]:
 
 def _procedure(
     procedure_id: str,
-    linked: Linked | None,
+    linked: LinkedProcedure | None,
     prepared: Prepared,
     alarms: pl.DataFrame | None,
 ) -> ReportedProcedure:
@@ -379,7 +379,7 @@ def _procedure(
         readings=dict(zip(names, linked.readings, strict=True)),
         similarity=identities.similarity,
         converged=identities.converged,
-        uncertain=tuple(doubt for doubt in identities.doubts if doubt.close),
+        questions=tuple(question for question in identities.questions if question.close),
     )
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from jinja2 import Environment
 from numpy.typing import NDArray
 
-from polyplink.associate.identities import Doubt
 from polyplink.core.artefacts import write_text
 from polyplink.data.files.images import data_uri, encode_jpeg
 from polyplink.data.vocabulary import SIMULATED
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from polyplink.report.comparison import Comparison
 
 MOST_IN_NOTEBOOK = 8  # procedures
-MOST_LINKS = 12  # uncertain links listed
+MOST_QUESTIONS = 12  # questions listed
 MOST_VIEWS = 12  # crops shown of a counted polyp
-MOST_OF_SIDE = 2  # crops shown of either side of an uncertain link
+MOST_OF_SIDE = 2  # crops shown of either side of a question
 VIEW = 160  # stored width and height of a crop, pixels; shown at 112, sharp on dense screens
 QUALITY = 82  # of the crops' JPEG
 
@@ -54,14 +53,6 @@ class Section(NamedTuple):
     matrix: str | None  # SVG: similarities ordered by counted polyp, then time
     n_wrong: int
     alarms: list[ReportedTracklet]  # false alarms whose crops are on the page
-
-
-class UncertainLink(NamedTuple):
-    """A link that is listed for review, with the tracklets of its two sides."""
-
-    section: Section
-    doubt: Doubt
-    sides: list[list[ReportedTracklet]]
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -141,30 +132,21 @@ def _context(report: Report) -> dict[str, Any]:
     """The variables of the templates of the summary and the procedures."""
     t = Texts(report.language)
     sections = [_section(index, p, t) for index, p in enumerate(report.procedures)]
-    links = [
-        UncertainLink(
-            section,
-            doubt,
-            [
-                [section.procedure.tracklets[i] for i in side]
-                for side in (doubt.members, doubt.others)
-            ],
-        )
-        for section in sections
-        for doubt in section.procedure.uncertain
+    questions = [
+        (section, question) for section in sections for question in section.procedure.questions
     ]
-    links.sort(key=lambda link: 1 - link.doubt.doubt)
+    questions.sort(key=lambda of_section: of_section[1].confidence)
     with_truth = [p for p in report.procedures if p.n_polyps is not None]
     return {
         "report": report,
         "t": t,
         "sections": sections,
-        "links": links[:MOST_LINKS],
+        "questions": questions[:MOST_QUESTIONS],
         "counted": sum(p.n_counted for p in report.procedures),
         "known": len(with_truth),  # procedures with a known number of polyps
         "counted_where_known": sum(p.n_counted for p in with_truth),
         "n_true": sum(p.n_polyps or 0 for p in with_truth),
-        "uncertain": len(links),
+        "n_questions": len(questions),
         "alarms": sum(len(p.alarms) for p in report.procedures),
         "failed": sum(p.converged is False for p in report.procedures),
         "intervals": any(p.interval is not None for p in report.procedures),

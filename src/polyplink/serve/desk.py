@@ -388,7 +388,7 @@ class Desk:
                 | {
                     "tracklets": len(solved.counted),
                     "alarms": solved.table.height - len(solved.counted),
-                    "questions": sum(doubt.close for doubt in solved.doubts),
+                    "questions": sum(question.close for question in solved.questions),
                     "answered": solved.answered,
                     "conflicts": len(solved.decided.set_aside),
                 }
@@ -446,8 +446,8 @@ class Desk:
             ],
             "tracklets": tracklets,
             "questions": [
-                question_facts(doubt, solved.counted)
-                for doubt in sorted(solved.doubts, key=lambda doubt: not doubt.close)
+                question_facts(question, solved.counted)
+                for question in sorted(solved.questions, key=lambda question: not question.close)
             ],
             "places": [
                 {

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from polyplink.associate.identities import Constraints, Doubt, Identities
+from polyplink.associate.identities import Constraints, Identities, Question
 from polyplink.associate.links import Views
 from polyplink.counting.corrections import (
     ABOUT_NO_POLYP,
@@ -80,9 +80,9 @@ class Solved(NamedTuple):
         return interval or (None, None)
 
     @property
-    def doubts(self) -> list[Doubt]:
+    def questions(self) -> list[Question]:
         """The decisions to review."""
-        return [] if self.identities is None else self.identities.doubts
+        return [] if self.identities is None else self.identities.questions
 
 
 def rows_left(move: Mapping[str, Any], polyps: Sequence[int | None]) -> list[int]:
@@ -155,18 +155,18 @@ def log_rows(solved: Solved, rate: float) -> list[dict[str, Any]]:
     ]
 
 
-def question_facts(doubt: Doubt, counted: Sequence[int]) -> dict[str, Any]:
-    """A doubt as a question about rows of the procedure; `counted` are the linked rows."""
-    a, b = (counted[i] for i in doubt.pair)
+def question_facts(question: Question, counted: Sequence[int]) -> dict[str, Any]:
+    """A question about rows of the procedure; `counted` are the linked rows."""
+    a, b = (counted[i] for i in question.pair)
     return {
         "a": a,
         "b": b,
-        "members": [counted[i] for i in doubt.members],
-        "others": [counted[i] for i in doubt.others],
-        "joined": doubt.joined,
-        "close": doubt.close,
-        "probability": round(doubt.probability, 4),
-        "change": doubt.change,
+        "members": [counted[i] for i in question.members],
+        "others": [counted[i] for i in question.others],
+        "joined": question.joined,
+        "close": question.close,
+        "probability": round(question.probability, 4),
+        "change": question.change,
     }
 
 
