@@ -402,7 +402,11 @@ def test_procedures_of_a_patient_and_images_of_a_recording_are_held_out_together
     assert trained_on == {"001-001", "001-004", *first}
     for file in empty.glob("r1_*"):
         file.unlink()
+    data = read_data(copied)
+    one_patient = data.procedures.with_columns(patient=pl.lit("a"))
+    write_data(copied, DataSet.of(data.detections, one_patient, data.polyps, data.splits))
     one = succeed(*train, "-o", tmp_path / "one.onnx")
+    assert "the procedures are of one patient, so none is held out" in one.stderr
     assert "are of one recording, so none is held out" in one.stderr
     assert first < set(read_record(tmp_path / "one.onnx").trained_on)
 

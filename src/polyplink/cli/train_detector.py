@@ -158,12 +158,7 @@ def train_detector(
             f"{many(len(trained), 'procedure')} for {many(epochs, 'epoch')}"
         ]
         drawing = folder / "training.png"
-        warnings: list[str] = []
-        if held and images and not unseen_images:
-            warnings.append(
-                f"by their names, the images of {empty} are of one recording, so none is held out: "
-                "name them RECORDING_NUMBER"
-            )
+        warnings = _holdout_warnings(unseen, images, unseen_images) if held else []
         trained_before = {*unseen, *map(file_key, unseen_images)} & set(before.trained_on)
         if trained_before:
             warnings.append(
@@ -295,6 +290,21 @@ def _split(group_of: Mapping[Name, str], share: float) -> tuple[dict[Name, str],
     held_out = {groups[(2 * k + 1) * len(groups) // (2 * count)] for k in range(count)}
     trained = {name: group for name, group in group_of.items() if group not in held_out}
     return trained, {name: group for name, group in group_of.items() if group in held_out}
+
+
+def _holdout_warnings(
+    unseen: Mapping[str, str], images: Mapping[Path, str], unseen_images: Mapping[Path, str]
+) -> list[str]:
+    """Warnings if no procedure or image is held out, because all are of one group."""
+    warnings = []
+    if not unseen:
+        warnings.append("the procedures are of one patient, so none is held out to measure on")
+    if images and not unseen_images:
+        warnings.append(
+            "by their names, the images of --empty are of one recording, so none is held out: "
+            "name them RECORDING_NUMBER"
+        )
+    return warnings
 
 
 def _write_epochs(path: Path, state: "FitState") -> None:

@@ -53,7 +53,7 @@ class FitConfig(Ranged):
     """
 
     side: Annotated[int, Range(64)] = 320
-    epochs: Annotated[int, AT_LEAST_ONE] = 30
+    epochs: Annotated[int, AT_LEAST_ONE] = 24
     batch: Annotated[int, AT_LEAST_ONE] = 16
     rate: Annotated[float, POSITIVE] = 1e-3
     keep: Annotated[float, Range(0, 1)] = 0.999
