@@ -1,5 +1,6 @@
 from functools import cache
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -138,9 +139,10 @@ def test_many_procedures_have_fewer_bins_and_the_same_figures(
 
 def test_figures_do_not_depend_on_the_number_of_threads() -> None:
     vectors, samples, _ = random_samples(unknown=4, noise=2.0)
-    single_thread, four_threads = (
-        reidentify(vectors, samples, threads=threads) for threads in (1, 4)
-    )
+    with patch("os.cpu_count", lambda: 1):
+        single_thread = reidentify(vectors, samples)
+    with patch("os.cpu_count", lambda: 4):
+        four_threads = reidentify(vectors, samples)
     assert (single_thread.auroc, single_thread.aupr) == (four_threads.auroc, four_threads.aupr)
     assert single_thread.counts is not None
     assert four_threads.counts is not None

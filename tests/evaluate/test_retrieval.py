@@ -1,4 +1,5 @@
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -69,7 +70,8 @@ def test_retrieval_equals_a_naive_loop_over_queries(
     seed: int, unknown: int, block: int, threads: int
 ) -> None:
     vectors, samples, _ = random_samples(seed, unknown, 3.0)
-    retrieval = retrieve(vectors, samples, block=block, threads=threads)
+    with patch("polyplink.evaluate.ranking.BLOCK", block), patch("os.cpu_count", lambda: threads):
+        retrieval = retrieve(vectors, samples)
     assert_naive(retrieval, unit_rows(vectors), samples)
     assert retrieval.unlabelled == unknown
     known = samples.known & ~retrieval.valid
@@ -89,7 +91,9 @@ def test_equal_vectors_tie_in_every_block(seed: int, distinct: int, block: int) 
         [str(p) for p in polyp],
         np.linspace(0, 1, 24),
     )
-    assert_naive(retrieve(vectors, samples, block=block, threads=2), unit_rows(vectors), samples)
+    with patch("polyplink.evaluate.ranking.BLOCK", block), patch("os.cpu_count", lambda: 2):
+        retrieval = retrieve(vectors, samples)
+    assert_naive(retrieval, unit_rows(vectors), samples)
 
 
 def test_scores_equal_in_float32_are_ranked_in_double_precision() -> None:

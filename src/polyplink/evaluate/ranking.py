@@ -28,7 +28,9 @@ Singles = npt.NDArray[np.float32]
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-BLOCK = 480  # rows and columns of a block; with a power of two, columns would share cache sets
+# Rows and columns of a block of similarities, in float32; a thread holds two. With a power of two,
+# columns would share cache sets.
+BLOCK = 480
 FINE = 32  # scores that are checked one by one if rounding may matter
 UNIT32 = 2.0**-24  # half a unit in the last place of float32 near 1
 SCALE = 10.0**DIGITS
@@ -40,10 +42,8 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-def parallel(
-    work: Callable[[Iterator[Job]], Result], jobs: Iterable[Job], threads: int | None = None
-) -> list[Result]:
-    """Call `work` once in every thread; the threads share the jobs.
+def parallel(work: Callable[[Iterator[Job]], Result], jobs: Iterable[Job]) -> list[Result]:
+    """Call `work` once in every thread, of which each core has one; the threads share the jobs.
 
     BLAS is limited to one thread: it would split every product among its threads and wait for the
     last one, so that small products take many times longer if anything else runs on the machine.
@@ -54,14 +54,13 @@ def parallel(
         work: Iterates over jobs and returns its result; the sum of all results must not depend on
             the distribution of jobs.
         jobs: The jobs, the longest first.
-        threads: Maximum number of threads; None for one per core.
 
     Returns:
         One result per thread, at least one.
     """
     items = list(jobs)
     waiting = iter(items)  # the iterator of a list yields each job to only one thread
-    count = max(1, min(threads or os.cpu_count() or 1, len(items)))
+    count = max(1, min(os.cpu_count() or 1, len(items)))
     with _libraries().limit(limits=1, user_api="blas"):
         if count == 1:
             return [work(waiting)]
@@ -198,9 +197,7 @@ class RankedMatches:
     nearest_similarity: Reals
 
 
-def rank_matches(
-    grouped: Grouped, *, block: int = BLOCK, threads: int | None = None
-) -> RankedMatches:
+def rank_matches(grouped: Grouped) -> RankedMatches:
     """Let every row query all others: the ranks of all m matches, and the nearest row of each.
 
     Ties count against the query: a row of another polyp that is as similar as a match is ranked
@@ -208,8 +205,6 @@ def rank_matches(
 
     Args:
         grouped: The tracklets of known polyp.
-        block: Rows and columns of a block of similarities, in float32; a thread holds two blocks.
-        threads: Number of threads; None for one per core. It does not change the result.
     """
     rows, order = grouped.rows, grouped.order
     n, width = rows.shape
@@ -237,7 +232,7 @@ def rank_matches(
 
     # Blocks of similarities on and above the diagonal, in float32; threads share them.
     narrow = rows.astype(np.float32)  # n d
-    side = max(1, min(block, n))
+    side = max(1, min(BLOCK, n))
     slack = tolerance(width) + UNIT32 * 2  # bounds are rounded to float32, too
 
     def work(corners: Iterator[tuple[int, int]]) -> tuple[Ints, Ints, Reals]:
@@ -262,7 +257,7 @@ def rank_matches(
         return before, nearest, cosine
 
     corners = [(i, j) for i in range(0, n, side) for j in range(i, n, side)]
-    per_thread = parallel(work, corners, threads)
+    per_thread = parallel(work, corners)
 
     # Counts of all threads are added; of the nearest rows the most similar counts, on ties the
     # first of the samples.

@@ -134,7 +134,7 @@ class PairCounts:
     negatives: Wide
 
 
-def sample_negatives(grouped: Grouped, every_nth: int, *, threads: int | None = None) -> Reals:
+def sample_negatives(grouped: Grouped, every_nth: int) -> Reals:
     """Scores of pairs of different polyps with every `every_nth`-th row as the first one."""
 
     def work(starts: Iterator[int]) -> Reals:
@@ -148,19 +148,16 @@ def sample_negatives(grouped: Grouped, every_nth: int, *, threads: int | None = 
 
     n, step = len(grouped.rows), PICKED * every_nth
     columns = np.arange(n)
-    return np.concatenate(parallel(work, range(0, n, step), threads))
+    return np.concatenate(parallel(work, range(0, n, step)))
 
 
-def count_negatives(
-    grouped: Grouped, values: Reals, edges: Reals, *, threads: int | None = None
-) -> tuple[Ints, Ints, Wide]:
+def count_negatives(grouped: Grouped, values: Reals, edges: Reals) -> tuple[Ints, Ints, Wide]:
     """Count the pairs of different polyps by level, and by bin.
 
     Args:
         grouped: The tracklets.
         values: The levels (u,), see `tabulate`.
         edges: The levels that begin a bin (e,).
-        threads: Number of threads; None for one per core. It does not change the result.
 
     Returns:
         Number of pairs at each level or between it and the one below, and above all (u + 1,); of
@@ -196,7 +193,7 @@ def count_negatives(
         if end - begin >= ROWS or end == len(rows):
             jobs.append((begin, end))
             begin = end
-    counted = np.sum(parallel(work, jobs, threads), axis=0).astype(np.int64)
+    counted = np.sum(parallel(work, jobs), axis=0).astype(np.int64)
     return counted[:, 0], counted[:, 1], bins
 
 
@@ -273,13 +270,12 @@ def _pooled(times: Ints, below: Ints, up_to: Ints, total: int) -> tuple[float, f
     return float(auroc), float(aupr)
 
 
-def reidentify(vectors: npt.ArrayLike, samples: Samples, *, threads: int | None = None) -> Reid:
+def reidentify(vectors: npt.ArrayLike, samples: Samples) -> Reid:
     """AUROC and AUPR over all pairs of tracklets of known polyp, exact whatever the bins.
 
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors.
-        threads: Number of threads; None for one per core. It does not change the result.
 
     Raises:
         PolyplinkError: If there is not one vector per sample, or a vector is zero or not finite.
@@ -295,7 +291,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, threads: int | None 
     # a bin each; numpy's quantiles take five times as long as a sort.
     pairs = grouped.procedures * (grouped.procedures + 1) // 2
     bins = min(MOST_BINS, max(MOST_COUNTS // (2 * pairs), LEAST_BINS))
-    sample = sample_negatives(grouped, 1 + n * n // (2 * SAMPLED), threads=threads)
+    sample = sample_negatives(grouped, 1 + n * n // (2 * SAMPLED))
     shares, quantiles = np.arange(bins) / bins, []
     for scores in (positive, sample):
         at = np.ceil(shares * scores.size).astype(np.int64) - 1
@@ -304,7 +300,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples, *, threads: int | None 
 
     # The negatives among the scores of positives, which give both areas exactly.
     levels = np.union1d(positive, edges)  # (u,)
-    around, tied, binned_negatives = count_negatives(grouped, levels, edges, threads=threads)
+    around, tied, binned_negatives = count_negatives(grouped, levels, edges)
     times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
     up_to = np.cumsum(around)
     auroc, aupr = _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))

@@ -23,7 +23,7 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Resampled, Weights, ratio, resampled_mean
 from polyplink.evaluate.metric import WITHOUT_OWN, Metric, metrics_of, values_of
-from polyplink.evaluate.ranking import BLOCK, Grouped, rank_matches
+from polyplink.evaluate.ranking import Grouped, rank_matches
 from polyplink.evaluate.samples import Flags, Ints, Reals, Samples
 
 
@@ -137,17 +137,13 @@ PUBLISHED_MAP = Metric(
 )
 
 
-def retrieve(
-    vectors: npt.ArrayLike, samples: Samples, *, block: int = BLOCK, threads: int | None = None
-) -> Retrieval:
+def retrieve(vectors: npt.ArrayLike, samples: Samples) -> Retrieval:
     """Let every tracklet query all others of all procedures.
 
     Args:
         vectors: Embeddings (n, d) of the samples.
         samples: The tracklets of these vectors; those of unknown polyp are neither
             queries nor in galleries.
-        block: Rows and columns of the similarities that a thread holds in memory at a time.
-        threads: Number of threads; None for one per core. It does not change the result.
 
     Raises:
         PolyplinkError: If there is not one vector per sample, or a vector is zero or not finite.
@@ -160,7 +156,7 @@ def retrieve(
     """
     n = len(samples.tracklet_ids)
     grouped = Grouped.of(samples.unit_rows(vectors), samples)
-    ranked = rank_matches(grouped, block=block, threads=threads)
+    ranked = rank_matches(grouped)
     matches = np.bincount(ranked.query, minlength=n)
     nearest, cosine = np.full(n, -1), np.full(n, np.nan)
     nearest[grouped.order] = ranked.nearest
