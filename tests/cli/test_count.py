@@ -217,7 +217,7 @@ def test_a_count_of_recordings_by_an_encoder_of_simulations_has_a_warning(
     encoder, prepared = part.encoded.first, part.encoded.prepared
     assert encoder.record is not None
     seen = replace(encoder.record.seen, trained=[("simulated smoke 0", "001-001", "001-001")])
-    encoder = replace(encoder, record=replace(encoder.record, seen=seen))
+    encoder = replace(encoder, weights_record=replace(encoder.record, seen=seen))
     rows = prepared.data.procedures
     for procedures in (rows, rows.with_columns(dataset=pl.lit("simulated smoke 1"))):
         data = replace(prepared.data, procedures=procedures)

@@ -152,7 +152,7 @@ def test_a_live_count_of_uncovered_boxes_has_no_interval(
     assert encoder.record is not None
     assert encoder.record.operating is not None
     operating = dict(encoder.record.operating) | {"spread": 2.0}
-    encoder = replace(encoder, record=replace(encoder.record, operating=operating))
+    encoder = replace(encoder, weights_record=replace(encoder.record, operating=operating))
     origin = BoxesOrigin("another", "another detector")
     _, point, cover = open_linking(
         lambda origin: encoder, origin, tmp_path, purpose="count", alarms_kept=False

@@ -181,7 +181,7 @@ def _notices(encoder: "NamedEncoder") -> list[str]:
     """The notice that matches by a shipped encoder, or one made with it, must carry."""
     from polyplink.encoders.weights import made_with
 
-    shipped = None if encoder.record is None else made_with(encoder.record)
+    shipped = made_with(encoder.record)
     if shipped is None:
         return []
     sets = ", ".join(shipped.trained_on)

@@ -176,7 +176,7 @@ def train(
                     [finder], data, prepared.procedures, workers=workers, progress=progress
                 )
                 labelled = with_pseudo_labels(prepared, encoded)
-                seen = seen if finder.record is None else seen.joined(finder.record.seen)
+                seen = seen.joined(finder.record.seen)
                 inputs = inputs | {"polyps_from": finder.key}
         record.inputs |= {"crops": prepared.key} | inputs
 

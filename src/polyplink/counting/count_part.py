@@ -75,7 +75,6 @@ def count_part(
         warnings: Warnings of earlier stages.
     """
     encoded, prepared, encoder = part.encoded, part.encoded.prepared, part.encoded.first
-    assert encoder.record is not None
     # Its models, and all warnings.
     file = weights_path(weights)
     used = used_models(file, encoder.name, encoder.record, encoded.folder)
@@ -134,7 +133,6 @@ def count_messages(
         lost: Boxes in no tracklet by reason, from `tracklets.prepare.lost_boxes`.
     """
     prepared, record = part.encoded.prepared, part.encoded.first.record
-    assert record is not None
     alike = {
         procedure.procedure_id: alike_together(
             part.point, procedure.tracklets.views, procedure.identities.labels

@@ -309,7 +309,6 @@ def link_part(
         PolyplinkError: If the vectors do not fit the model of false alarms.
     """
     encoder, prepared = encoded.first, encoded.prepared
-    assert encoder.record is not None
     point, cover = point_for_boxes(
         encoder.record,
         box_source(encoded.folder, prepared.data, prepared.procedures),

@@ -44,7 +44,7 @@ class NamedEncoder:
         embedder: Turns packed crops into vectors.
         device: Device of the computation.
         prepare: Crop rule and sampling of its input.
-        record: The record of its weights, or None.
+        weights_record: The record of its weights; None for baselines, see `record`.
         precision: float32, tf32, bf16 or int8.
     """
 
@@ -55,8 +55,14 @@ class NamedEncoder:
     embedder: Embedder
     device: torch.device
     prepare: PrepareSettings
-    record: WeightsRecord | None = None
+    weights_record: WeightsRecord | None = None
     precision: str = "float32"
+
+    @property
+    def record(self) -> WeightsRecord:
+        """The record of its weights, which all encoders have but baselines."""
+        assert self.weights_record is not None, self.name
+        return self.weights_record
 
 
 def load_named(
@@ -254,7 +260,6 @@ def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> 
 
 def baselines(encoder: NamedEncoder) -> list[NamedEncoder]:
     """Untrained baselines: the same network with random weights, and a colour histogram."""
-    assert encoder.record is not None
     config, device = encoder.record.encoder, encoder.device
     network = untrained(config, device)
     key = f"untrained-{content_key(config)}"

@@ -202,7 +202,6 @@ def build_report(
         PolyplinkError: If the training history is broken.
     """
     prepared, record = encoded.prepared, encoded.first.record
-    assert record is not None
     by_name = {procedure.procedure_id: procedure for procedure in linked}
     seed = record.recipe.get("seed")
     selection_loss = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"

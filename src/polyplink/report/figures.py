@@ -85,7 +85,6 @@ def draw_curriculum(data: FigureData) -> Figure:
     """
     # Fragments of all procedures.
     first = data.encoded.first
-    assert first.record is not None
     length = int(first.record.recipe.get("fragment_length", 8))
     prepared = prepare(data.encoded.folder, data.encoded.prepared.settings, with_crops=False)
     table = prepared.fragments(length)
@@ -231,7 +230,7 @@ def draw_losses(data: FigureData) -> Figure:
     losses: dict[str, dict[str, list[float]]] = {}
     for encoder, file in zip(data.encoded.encoders.values(), data.weights, strict=True):
         history = read_history(weights_path(file).parent)
-        if "loss_labels" in history.columns and encoder.record is not None:
+        if "loss_labels" in history.columns:
             values = history["loss_labels"].fill_null(np.nan).to_list()
             views = encoder.record.recipe.get("bags", {}).get("views")
             panel = f"{many(views, 'view')} of a polyp" if views else "bags without labels"

@@ -41,7 +41,6 @@ def views_of(
         PolyplinkError: If a procedure is indexed with other boxes or settings, or is in two of the
             folders with different ones.
     """
-    assert encoder.record is not None
     for folder in folders:
         settings = with_options(encoder.record.prepare, tracklets or {}, read_origin(folder))
         of_folder = replace(encoder, prepare=settings)

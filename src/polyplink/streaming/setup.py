@@ -61,7 +61,6 @@ def open_linking(
         write_origin(out / LIVE, origin)
         source = BoxSource(origin.key, origin.name, "recordings")
     encoder = load(origin=origin)
-    assert encoder.record is not None
     point, cover = point_for_boxes(
         encoder.record, source, encoder.prepare, origin, purpose=purpose, alarms_kept=alarms_kept
     )
@@ -87,7 +86,6 @@ def lasting_messages(
         point: The operating point.
         out: The output folder, which holds the origin of the boxes.
     """
-    assert encoder.record is not None
     used = used_models(weights_path(weights), encoder.name, encoder.record, out / LIVE)
     rate = rate_messages([] if source.rate_known else [source.name])
     rate += time_messages([source.recording] if source.recording else [])

@@ -138,7 +138,6 @@ def find_encoder(
     encoder = load_named(
         path, workspace.device, name, precision=None if exported else workspace.precision
     )
-    assert encoder.record is not None
     seen, data = encoder.record.seen, workspace.tables
     guard(replace(seen, validated=[]) if workspace.as_published else seen, data, part)
     seen_here = seen_procedures(seen, data, data.part(part))
@@ -149,7 +148,7 @@ def find_encoder(
 
 def guard_training(encoder: NamedEncoder, data: DataSet, procedures: Sequence[str]) -> None:
     """Refuse procedures that an encoder was trained on, except in its published pre-training."""
-    if encoder.record is not None:
+    if encoder.weights_record is not None:
         seen = replace(encoder.record.seen, validated=[], datasets=[])
         guard(seen, data, list(dict.fromkeys(procedures)))
 
