@@ -42,7 +42,7 @@ def count_folder(run_folder: Path) -> Path:
 def part(sample_run: SampleRun) -> LinkedPart:
     """All procedures, linked as for a count."""
     encoded = encode([load_named(sample_run.run, "cpu")], sample_run.data)
-    return link_part(encoded, purpose="count", drop_alarms=True)
+    return link_part(encoded, purpose="count", keep_alarms=False)
 
 
 def test_a_count_of_an_earlier_version_is_read(count_folder: Path, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_no_interval_is_given_for_tracklets_of_other_settings(
     settings = with_options(record.prepare, options, detector)
     source = replace(SOURCE, boxes="9f", detector="YOLO")
     point, cover = point_for_boxes(
-        record, source, settings, detector, purpose="count", alarms_kept=False
+        record, source, settings, detector, purpose="count", keep_alarms=False
     )
     assert (point.spread is None) == bool(changed)
     assert [str(message) for message in cover.changed] == ([changed] if changed else [])
@@ -216,7 +216,7 @@ def test_a_margin_widens_every_interval_and_lone_single_numbers_alone() -> None:
 def test_cover_names_another_purpose_and_accepts_kept_alarms() -> None:
     assert cover_of(POINT, SOURCE, purpose="link").gap == "purpose"
     # Without a false-alarm filter, kept alarms make no difference.
-    assert cover_of(POINT, SOURCE, alarms_kept=True).gap == ""
+    assert cover_of(POINT, SOURCE, keep_alarms=True).gap == ""
 
 
 def test_the_interval_covers_polyps_that_the_detector_misses() -> None:

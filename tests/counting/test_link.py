@@ -49,7 +49,7 @@ def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) 
         prepared.tracklets.filter(~detected)["tracklet_id"].to_list()
     )
     assert kept["shows_polyp"].null_count() == kept.height
-    nothing = screen(prepared, random_vectors(prepared), rejects_all, drop=False).alarms
+    nothing = screen(prepared, random_vectors(prepared), rejects_all, keep_alarms=True).alarms
     assert nothing.is_empty()
 
 

@@ -353,7 +353,7 @@ def _page(
     from polyplink.counting.link import coverage_of, known_counts, link_messages, link_part
     from polyplink.report.contents import build_report
 
-    part = link_part(encoded, purpose="count", drop_alarms=True)
+    part = link_part(encoded, purpose="count", keep_alarms=False)
     coverage = coverage_of(part.procedures, known_counts(encoded.prepared))
     return build_report(
         "Evaluation",

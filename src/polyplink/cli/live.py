@@ -192,7 +192,7 @@ def live(
             _origin(finder, detector),
             out,
             purpose=purpose,
-            alarms_kept=alarms == "keep",
+            keep_alarms=alarms == "keep",
         )
 
         # The count, its events and its page.
@@ -203,7 +203,7 @@ def live(
             point,
             out,
             stack.enter_context(event_log(out, on_event=on_event, errors=errors)),
-            drop_alarms=alarms == "drop",
+            keep_alarms=alarms == "keep",
             settings=OnlineSettings(window=60 * window),
             basis=cover.basis,
         )

@@ -33,6 +33,7 @@ from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
 from polyplink.encoders.weights import WeightsRecord, made_with, weights_path
+from polyplink.evaluate.choosing import Purpose
 from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.prepare import Prepared, lost_boxes
@@ -60,7 +61,7 @@ def count_part(
     out: Path,
     *,
     truth: Path | None,
-    purpose: str,
+    purpose: Purpose,
     warnings: Sequence[str | Message],
 ) -> tuple[Count, list[Message]]:
     """The result of a count, and notes for its report.

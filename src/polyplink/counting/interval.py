@@ -44,6 +44,7 @@ from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxesOrigin, BoxSource
 from polyplink.encoders.weights import WeightsRecord
+from polyplink.evaluate.choosing import Purpose
 from polyplink.tracklets.settings import PrepareSettings, box_settings, with_options
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
@@ -304,8 +305,8 @@ def cover_of(
     point: OperatingPoint,
     source: BoxSource,
     *,
-    purpose: str = "count",
-    alarms_kept: bool = False,
+    purpose: Purpose = "count",
+    keep_alarms: bool = False,
     changed: tuple[Message, ...] = (),
 ) -> Cover:
     """Whether an operating point has intervals for boxes of a source.
@@ -314,13 +315,13 @@ def cover_of(
         point: The operating point.
         source: Source of the boxes.
         purpose: Purpose of the count; intervals are calibrated for "count".
-        alarms_kept: Whether tracklets that the weights classify as false alarms are counted.
+        keep_alarms: Whether tracklets that the weights classify as false alarms are counted.
         changed: The settings of tracklets that differ from those of the calibration.
     """
     calibration, gap = point.calibration, _gap(point, source)
     if not gap and purpose != "count":
         gap = "purpose"
-    if not gap and alarms_kept and point.alarms is not None:
+    if not gap and keep_alarms and point.alarms is not None:
         gap = "alarms kept"
     if not gap and changed:
         gap = "tracks"
@@ -333,8 +334,8 @@ def point_for_boxes(
     settings: PrepareSettings,
     origin: BoxesOrigin | None,
     *,
-    purpose: str,
-    alarms_kept: bool,
+    purpose: Purpose,
+    keep_alarms: bool,
 ) -> tuple[OperatingPoint, Cover]:
     """The operating point that weights record, for a count of boxes, and whether it has intervals.
 
@@ -344,7 +345,7 @@ def point_for_boxes(
         settings: Settings of the counted tracklets.
         origin: The detector of the boxes; its record states thresholds of tracks.
         purpose: Purpose for which the price of a polyp is chosen.
-        alarms_kept: As for `cover_of`.
+        keep_alarms: As for `cover_of`.
     """
     point = recorded_point(record.operating).at(purpose)
     annotated = source.boxes == ANNOTATED
@@ -357,7 +358,7 @@ def point_for_boxes(
         for name, value in counted.items()
         if value != calibrated[name]
     )
-    cover = cover_of(point, source, purpose=purpose, alarms_kept=alarms_kept, changed=changed)
+    cover = cover_of(point, source, purpose=purpose, keep_alarms=keep_alarms, changed=changed)
     return cover.applied(point), cover
 
 

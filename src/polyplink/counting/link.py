@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,7 @@ from polyplink.counting.interval import ASK_BELOW_MESSAGE, Cover, Coverage, poin
 from polyplink.data.origin import box_source, read_origin
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.encode import Embeddings
+from polyplink.evaluate.choosing import Purpose
 from polyplink.tracklets.box_runs import box_frames, box_rows, fill_gaps, numbers_of_boxes, seconds
 from polyplink.tracklets.prepare import Prepared
 
@@ -115,7 +116,11 @@ class Screened:
 
 
 def screen(
-    prepared: Prepared, embeddings: Embeddings, model: AlarmModel | None, *, drop: bool = True
+    prepared: Prepared,
+    embeddings: Embeddings,
+    model: AlarmModel | None,
+    *,
+    keep_alarms: bool = False,
 ) -> Screened:
     """Separate false alarms from tracklets that show a polyp.
 
@@ -125,7 +130,7 @@ def screen(
         prepared: The tracklets.
         embeddings: Vectors of (at least) these tracklets.
         model: The model of false alarms; None to reject nothing.
-        drop: Whether to reject tracklets below the model's threshold.
+        keep_alarms: Whether tracklets below the model's threshold stay.
 
     Raises:
         PolyplinkError: If a tracklet has no vector, or the vectors do not fit the model.
@@ -137,7 +142,7 @@ def screen(
         return Screened(replace(prepared, tracklets=table), table.clear(), int(detected.sum()))
     chance = model.probability(features, unit_rows(vectors_of(prepared, embeddings)))
     table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None))
-    alarm = (pl.col("shows_polyp") < model.threshold).fill_null(False) & drop
+    alarm = (pl.col("shows_polyp") < model.threshold).fill_null(False) & (not keep_alarms)
     return Screened(replace(prepared, tracklets=table.filter(~alarm)), table.filter(alarm), 0)
 
 
@@ -295,15 +300,13 @@ class LinkedPart:
     procedures: list[LinkedProcedure]
 
 
-def link_part(
-    encoded: "Encoded", *, purpose: Literal["count", "link", "published"], drop_alarms: bool
-) -> LinkedPart:
+def link_part(encoded: "Encoded", *, purpose: Purpose, keep_alarms: bool) -> LinkedPart:
     """Link every procedure of a part at the operating point stored in the weights.
 
     Args:
         encoded: The part and its vectors by one encoder.
         purpose: Purpose for which the price of a polyp was chosen.
-        drop_alarms: Whether to leave out tracklets that the model classifies as false alarms.
+        keep_alarms: Whether tracklets that the model classifies as false alarms are linked too.
 
     Raises:
         PolyplinkError: If the vectors do not fit the model of false alarms.
@@ -315,10 +318,10 @@ def link_part(
         prepared.settings,
         read_origin(encoded.folder),
         purpose=purpose,
-        alarms_kept=not drop_alarms,
+        keep_alarms=keep_alarms,
     )
     embeddings = encoded.embeddings[encoder.name]
-    screened = screen(prepared, embeddings, point.alarms, drop=drop_alarms)
+    screened = screen(prepared, embeddings, point.alarms, keep_alarms=keep_alarms)
     linked = []
     for tracklets in by_procedure(screened.prepared, embeddings):
         identities = identify(tracklets.views, tracklets.positions, point)

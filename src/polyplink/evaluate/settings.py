@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Literal
 
 from polyplink.associate.grid_search import find_grid
+from polyplink.associate.similarity import VisualForm
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import CLUSTERERS, METRICS, USUAL_CLUSTERERS
 from polyplink.evaluate.choosing import Purpose
-from polyplink.evaluate.evaluation import EvaluationSettings
+from polyplink.evaluate.evaluation import EvaluationSettings, TimeUnit
 from polyplink.evaluate.metric import TASKS, take_metrics
 from polyplink.evaluate.probe_tasks import PROBES
 
@@ -18,8 +18,8 @@ def evaluation_settings(
     clusterers: Sequence[str] = (),
     *,
     grid: str = "paper",
-    visual: Literal["l2", "raw_l2", "sigmoid"] = "l2",
-    time: Literal["normalised", "frames"] = "normalised",
+    visual: VisualForm = "l2",
+    time: TimeUnit = "normalised",
     purpose: Purpose = "published",
     without_own: bool = False,
     threads: int = 2,

@@ -33,6 +33,7 @@ from polyplink.data.return_boxes import return_boxes
 from polyplink.data.tables import DataSet, csv_text, write_table
 from polyplink.encoders.encode import encode, write_embeddings
 from polyplink.encoders.load import load_named
+from polyplink.evaluate.choosing import Purpose
 from polyplink.report.contents import Report, build_report
 from polyplink.report.formats import Texts, figure_text, number
 from polyplink.report.page import render_fragment, write_report
@@ -206,7 +207,7 @@ def count_data(
     part: str | None = None,
     truth: Path | None = None,
     alarms: Literal["drop", "keep"] = "drop",
-    purpose: Literal["count", "link", "published"] = "count",
+    purpose: Purpose = "count",
     device: str = "auto",
     workers: int = 2,
     tracklets: Mapping[str, Any] | None = None,
@@ -257,7 +258,7 @@ def count_data(
     prepared = encoded.prepared
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     with record.stage("associate"):
-        linked = link_part(encoded, purpose=purpose, drop_alarms=alarms == "drop")
+        linked = link_part(encoded, purpose=purpose, keep_alarms=alarms == "keep")
 
     # The count, and its report.
     boxes = linked_boxes(prepared, linked.procedures)

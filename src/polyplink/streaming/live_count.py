@@ -120,7 +120,7 @@ class LiveCount:
         out: Path,
         emit: Callable[[Event], None],
         *,
-        drop_alarms: bool = True,
+        keep_alarms: bool = False,
         settings: OnlineSettings | None = None,
         basis: Message | None = None,
     ) -> None:
@@ -132,7 +132,7 @@ class LiveCount:
             point: The operating point for linking.
             out: The output folder.
             emit: Called with each event.
-            drop_alarms: Whether tracklets below the threshold of false alarms are left out.
+            keep_alarms: Whether tracklets below the threshold of false alarms are counted.
             settings: Limits on the views that the linker keeps.
             basis: Describes the data on which the intervals were calibrated; None without
                 intervals.
@@ -147,7 +147,7 @@ class LiveCount:
         self._max_crops = MOST_CLIPS if isinstance(network, ClipWise) else MOST_CROPS
         self._source, self._emit = source, emit
         self._linker = OnlineLinker(point, settings)
-        self._alarms, self._drop_alarms = point.alarms, drop_alarms
+        self._alarms, self._keep_alarms = point.alarms, keep_alarms
         self._follower = Follower(source.fps, source.width, source.height, encoder.prepare)
         if not hasattr(self._follower.tracker, "open"):
             raise PolyplinkError(
@@ -332,7 +332,7 @@ class LiveCount:
         is_alarm = (
             self._alarms is not None and chance is not None and chance < self._alarms.threshold
         )
-        if is_alarm and self._drop_alarms:
+        if is_alarm and not self._keep_alarms:
             self.emit("alarm", **facts)
             return
         before = self._linker.numbers

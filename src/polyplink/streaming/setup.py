@@ -16,6 +16,7 @@ from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import time_messages
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
+from polyplink.evaluate.choosing import Purpose
 from polyplink.streaming.live_count import LIVE
 from polyplink.streaming.sources import LiveSource
 
@@ -44,8 +45,8 @@ def open_linking(
     origin: BoxesOrigin | None,
     out: Path,
     *,
-    purpose: str,
-    alarms_kept: bool,
+    purpose: Purpose,
+    keep_alarms: bool,
 ) -> tuple[NamedEncoder, OperatingPoint, Cover]:
     """The encoder, its operating point, and the cover of its intervals for these boxes.
 
@@ -54,7 +55,7 @@ def open_linking(
         origin: The detector of the boxes, which is recorded in `out`; None if it is unknown.
         out: The output folder.
         purpose: Purpose for which the price of a polyp is chosen.
-        alarms_kept: Whether false alarms are counted.
+        keep_alarms: Whether false alarms are counted.
     """
     source = BoxSource(UNKNOWN, None, "recordings")
     if origin is not None:
@@ -62,7 +63,7 @@ def open_linking(
         source = BoxSource(origin.key, origin.name, "recordings")
     encoder = load(origin=origin)
     point, cover = point_for_boxes(
-        encoder.record, source, encoder.prepare, origin, purpose=purpose, alarms_kept=alarms_kept
+        encoder.record, source, encoder.prepare, origin, purpose=purpose, keep_alarms=keep_alarms
     )
     return encoder, point, cover
 

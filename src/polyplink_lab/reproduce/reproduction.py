@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, Literal
+from typing import Any
 
 from polyplink.associate.grid_search import find_grid
 from polyplink.associate.similarity import VisualForm
@@ -19,7 +19,7 @@ from polyplink.core.text import many
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.load import NamedEncoder
-from polyplink.evaluate.evaluation import EvaluationSettings
+from polyplink.evaluate.evaluation import EvaluationSettings, TimeUnit
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.probe_tasks import PROBES, divide, probe_encoders
 from polyplink.recipes.paper_cost import cost_of
@@ -85,7 +85,7 @@ class ReproductionSettings:
     columns: tuple[str, ...] = ()
     anyway: bool = False
     grid: str = "paper"
-    time: Literal["normalised", "frames"] = "normalised"
+    time: TimeUnit = "normalised"
     seeds: int = 3
     splits: Mapping[str, Path] = field(default_factory=dict)
 
