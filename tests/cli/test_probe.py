@@ -101,7 +101,6 @@ def test_polyps_of_the_test_side_are_not_trained_on() -> None:
             labels[50:],
             settings=settings,
             seeds=[0],
-            resamples=50,
         )
         return float(result.figures["AUROC"].value or 0)
 

@@ -287,7 +287,6 @@ def probe_vectors(
     *,
     settings: ProbeSettings,
     seeds: Sequence[int] = (0, 1, 2),
-    resamples: int = RESAMPLES,
     progress: StageProgress = silent_stage,
 ) -> tuple[ProbeFigures, tuple[int, int]]:
     """Train and test a probe on vectors, once for each seed.
@@ -299,7 +298,6 @@ def probe_vectors(
         test: procedure_id, polyp_id and label of the test polyps.
         settings: Settings of the probe.
         seeds: Seeds of the trainings.
-        resamples: Number of resamples of the bootstrap over test polyps.
         progress: Callback with (seeds done, total).
 
     Returns:
@@ -321,7 +319,7 @@ def probe_vectors(
         fitted = fit_probe(vectors[rows], label[polyp], settings, seed)
         runs.append(polyp_counts(probe_scores(fitted, vectors[test_rows]), test_polyp, test_label))
         progress(done, len(seeds))
-    weights = draw_weights(len(test_label), resamples=resamples)
+    weights = draw_weights(len(test_label), resamples=RESAMPLES)
     positive = int(label.sum())
     return probe_figures(runs, weights), (len(label) - positive, positive)
 
