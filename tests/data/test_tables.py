@@ -3,6 +3,8 @@
 The tests of the command `merge` are in tests/cli/test_import.py.
 """
 
+import csv
+import io
 import shutil
 from datetime import date
 from decimal import Decimal
@@ -15,12 +17,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import csv_cell
 from polyplink.data.merge import merge, overlaps
 from polyplink.data.tables import (
     DETECTIONS,
     TABLES,
     DataSet,
     check,
+    csv_text,
     read_data,
     read_marked,
     read_table,
@@ -283,3 +287,11 @@ def test_a_panic_of_polars_is_an_error_about_the_file(
     monkeypatch.setattr(pl, "read_parquet_metadata", panicking)
     with pytest.raises(PolyplinkError, match=r"a\.parquet cannot be read \(assertion failed\)"):
         read_table(tmp_path / "a.parquet", "write it again")
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8") | st.sampled_from("=+-@'\t\r\x1b\u2028"))))
+def test_texts_of_a_csv_file_are_escaped_in_one_way(texts: list[str]) -> None:
+    table = pl.DataFrame({"name": pl.Series(texts, dtype=pl.String)})
+    assert list(csv.reader(io.StringIO(csv_text(table), newline="")))[1:] == [
+        [str(csv_cell(text))] for text in texts
+    ]

@@ -485,10 +485,13 @@ def read_raw_table(path: Path) -> tuple[pl.DataFrame, str]:
         ) from None
 
 
+# Control character -> its escape.
+_ESCAPES = {char: visible(char) for char in map(chr, range(0x2070)) if visible(char) != char}
+
+
 def csv_text(table: pl.DataFrame) -> str:
-    """A table as CSV, with texts that spreadsheets would evaluate escaped (`core.text.FORMULA`)."""
-    text = pl.col(pl.String)
-    escaped = text.str.replace_all(f"[{CONTROL}]", "\ufffd").str.replace(FORMULA, "'${1}")
+    """A table as CSV, with the texts of cells escaped as by `core.text.csv_cell`."""
+    escaped = pl.col(pl.String).str.replace_many(_ESCAPES).str.replace(FORMULA, "'${1}")
     return table.with_columns(escaped).write_csv()
 
 

@@ -19,14 +19,14 @@ from polyplink import __version__
 from polyplink.core.artefacts import change_folder, to_plain, whole_file, write_json, write_text
 from polyplink.core.errors import PolyplinkError, extras_installed, visible
 from polyplink.core.messages import Message
-from polyplink.core.text import brief, csv_cell, file_name, readable_path
+from polyplink.core.text import brief, file_name, readable_path
 from polyplink.counting.count_part import named_procedures
 from polyplink.counting.interval import Cover
 from polyplink.data.files.images import data_uri
 from polyplink.data.formats.coco import write_coco
 from polyplink.data.formats.mot import write_mot
 from polyplink.data.return_boxes import return_boxes
-from polyplink.data.tables import DataSet
+from polyplink.data.tables import DataSet, csv_text
 from polyplink.report.formats import Texts, clock, environment
 from polyplink.serve.desk import Desk
 from polyplink.tracklets.box_runs import box_rows, numbers_of_boxes
@@ -349,9 +349,9 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     }
 
     # The table of views, with the fields of `View`.
-    columns = [field.name for field in fields(View)]
+    view_fields = [field.name for field in fields(View)]
     views = [
-        (procedure.procedure, polyp.polyp, *(getattr(view, name) for name in columns))
+        (procedure.procedure, polyp.polyp, *(getattr(view, name) for name in view_fields))
         for procedure in review.procedures
         for polyp in procedure.reviewed_polyps
         for view in polyp.views
@@ -361,9 +361,13 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     out, data = desk.out / FOLDER, identified(desk)
     with change_folder(out, BOX_FOLDERS) as new:
         _write_xlsx(new / "polyps.xlsx", sheets)
-        _write_csv(new / "polyps.csv", titles, polyps)
-        _write_csv(new / "procedures.csv", count_titles, counts)
-        _write_csv(new / "views.csv", ["procedure", "polyp", *columns], views)
+        for name, (columns, rows) in {
+            "polyps.csv": (titles, polyps),
+            "procedures.csv": (count_titles, counts),
+            "views.csv": (("procedure", "polyp", *view_fields), views),
+        }.items():
+            table = pl.DataFrame(rows, list(columns), orient="row", infer_schema_length=None)
+            write_text(new / name, csv_text(table))
         write_json(new / "review.json", to_plain(review))
         write_json(new / "review.schema.json", review_schema())
         write_text(new / "report.html", _page(desk, review, t))
@@ -431,12 +435,6 @@ def _tracks(desk: Desk) -> pl.DataFrame:
         numbers[:, rows] = first + tracklet, np.array(polyps, dtype=np.int64)[tracklet]
         first += solved.table.height
     return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
-
-
-def _write_csv(path: Path, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    cells = [[csv_cell(value) for value in row] for row in rows]
-    table = pl.DataFrame(cells, schema=list(titles), orient="row", infer_schema_length=None)
-    write_text(path, table.write_csv())
 
 
 def _write_xlsx(path: Path, tables: Mapping[str, tuple[Sequence[str], Sequence[Any]]]) -> None:
