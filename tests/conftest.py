@@ -49,6 +49,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def intervals_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give intervals over two procedures or more, as small sets have."""
+    monkeypatch.setattr("polyplink.evaluate.intervals.FEWEST", 2)
+
+
 # Files without a quick test; `make test` does not even import them.
 SLOW = ("cli/test_demo.py", "cli/test_kills.py", "serve/test_page.py", "studies/test_*.py")
 

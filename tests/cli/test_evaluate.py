@@ -258,6 +258,7 @@ def test_missing_columns_and_classes_are_refused_before_crops_are_cut(
     check_labels(["size", "histology"], data, "eval")  # both columns exist
 
 
+@pytest.mark.usefixtures("intervals_of_few")
 def test_encoders_and_clusterers_are_compared_in_pairs(
     sample_run: SampleRun, renamed_data: Path, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ GRID: dict[str, list[Setting]] = {
 SETTINGS = EvaluationSettings(grid=GRID, resamples=200, seed=4)
 
 
+@pytest.mark.usefixtures("intervals_of_few")
 def test_encoders_are_compared_on_the_same_resamples() -> None:
     vectors, samples, _ = random_samples()
     worse = vectors + 3 * np.random.default_rng(1).normal(size=vectors.shape)

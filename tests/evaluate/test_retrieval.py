@@ -153,6 +153,7 @@ def test_figures_as_published_equal_torchmetrics(seed: int, unknown: int, noise:
         assert measures[name].value == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.usefixtures("intervals_of_few")
 def test_measures_are_means_over_queries_and_resample_procedures() -> None:
     vectors, samples, _ = random_samples(2, 3, noise=3.0)
     retrieval, weights = retrieve(vectors, samples), draw_weights(4, resamples=50)

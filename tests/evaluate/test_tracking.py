@@ -151,6 +151,7 @@ def test_taking_tracklets_keeps_their_boxes() -> None:
     assert tracklets.take(rows[:0]).frame.size == 0
 
 
+@pytest.mark.usefixtures("intervals_of_few")
 def test_figures_and_means_over_procedures_equal_trackeval() -> None:
     procedures = {f"v{seed}": procedure(seed, touching=seed > 2) for seed in (1, 2, 3, 4)}
     truths = {

@@ -224,7 +224,11 @@ def measure_detector(
                 values[f"{per_frame:g}"] = recall if weights[empty].any() else float("nan")
         return values
 
-    measured = _with_intervals(figures_of, procedures)
+    # The procedures that a figure is of: those with a box of the group, or with an empty frame.
+    of_frame = np.asarray(procedures, str)
+    contributing = {name: of_frame[matches.true_frames[group]] for name, group in groups.items()}
+    contributing["false_boxes"] = of_frame[empty]
+    measured = _with_intervals(figures_of, procedures, contributing)
     n_boxes = len(matches.best)
     recall_at = {}
     if empty.any():
@@ -274,18 +278,27 @@ def _share(part: npt.ArrayLike, weights: Floats) -> float:
 
 
 def _with_intervals(
-    figures_of: Callable[[Floats], Mapping[str, float]], procedures: Sequence[str]
+    figures_of: Callable[[Floats], Mapping[str, float]],
+    procedures: Sequence[str],
+    contributing: Mapping[str, npt.NDArray[np.str_]],
 ) -> dict[str, Figure]:
-    """Figures with equal weights, and 95 % intervals over resamples of procedures."""
+    """Figures with equal weights, and 95 % intervals over resamples of procedures.
+
+    Args:
+        figures_of: Figures under weights of frames (frames,).
+        procedures: Procedure of each frame.
+        contributing: Figure -> the procedures that it is of; all by default.
+    """
     names, procedure = np.unique(np.asarray(procedures, str), return_inverse=True)
     values, units = figures_of(np.ones(len(procedure))), len(names)
     draws = draw_weights(units, resamples=RESAMPLES) if units > 1 else ()
     drawn = [figures_of(draw[procedure].astype(float)) for draw in draws]
-    measured, every_procedure = {}, np.ones(units, bool)
+    measured = {}
     for name, value in values.items():
         resampled = np.array([figures[name] for figures in drawn])
         defined = None if np.isnan(value) else value
-        measured[name] = Resampled(defined, resampled, every_procedure).figure()
+        taking_part = np.isin(names, contributing.get(name, names))
+        measured[name] = Resampled(defined, resampled, taking_part).figure()
     return measured
 
 

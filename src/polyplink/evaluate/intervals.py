@@ -119,9 +119,13 @@ class Resampled:
         return int(self.taking_part.sum())
 
     def figure(self) -> Figure:
-        """The figure with its 95 % interval; resamples in which it is undefined are left out."""
+        """The figure with its 95 % interval, unless fewer than `FEWEST` procedures contribute.
+
+        Resamples of so few are so alike that the interval is too narrow, of one a single number.
+        Resamples in which the figure is undefined are left out.
+        """
         defined = self.resampled[~np.isnan(self.resampled)]
-        if self.value is None or self.n < 2 or not defined.size:
+        if self.value is None or self.n < FEWEST or not defined.size:
             return Figure(self.value, None, None, self.n)
         low, high = np.percentile(defined, PERCENTILES)
         return Figure(self.value, float(low), float(high), self.n)
