@@ -69,6 +69,13 @@ def test_vectors_are_cached_and_damaged_files_are_recomputed(
         assert file.read_bytes() == content
 
 
+def test_a_file_that_holds_no_table_is_not_replaced(sample_run: SampleRun, tmp_path: Path) -> None:
+    (notes := tmp_path / "notes.parquet").write_text("mine")
+    with pytest.raises(PolyplinkError, match=r"notes\.parquet is a file of another kind"):
+        embed_data(sample_run.run, sample_run.data, out=notes)
+    assert notes.read_text() == "mine"
+
+
 def test_vectors_are_cached_by_key_and_clip_length(sample_run: SampleRun) -> None:
     clip = 4
     first = encode([COLOUR], sample_run.data, "eval", clip=clip)

@@ -1,5 +1,6 @@
 """The verb `calibrate`: links, prices, false alarms and probes, stored in weights."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Unpack
@@ -78,15 +79,27 @@ def calibrate(
         StrPath | None,
         Option(metavar="FOLDER", help="With --stills: folder of images without a polyp."),
     ] = None,
-    procedures: Annotated[int, Option(min=2, help="With --stills: procedures to make.")] = 60,
-    polyps: Annotated[str, Option(help="With --stills: polyps per procedure, as in 3-6.")] = "3-6",
-    seed: Annotated[int, Option(min=0, help="With --stills: seed of the procedures.")] = 0,
+    procedures: Annotated[
+        int | None,
+        Option(min=2, help="With --stills: procedures to make; 60 by default."),
+    ] = None,
+    polyps: Annotated[
+        str | None, Option(help="With --stills: polyps per procedure; 3-6 by default.")
+    ] = None,
+    seed: Annotated[
+        int | None, Option(min=0, help="With --stills: seed of the procedures; 0 by default.")
+    ] = None,
     out: options.Out = "calibrated",
     part: options.Part = None,
     keep: Annotated[
-        float,
-        Option(min=0.5, max=1, help="Share of the polyps that the threshold must keep."),
-    ] = 0.97,
+        float | None,
+        Option(
+            min=0.5,
+            max=1,
+            help="Share of the polyps that the threshold of false alarms must keep; 0.97 by "
+            "default.",
+        ),
+    ] = None,
     tolerance: Annotated[
         float | None,
         Option(
@@ -119,23 +132,30 @@ def calibrate(
     """
     weights, out = Path(weights), Path(out)
     data, truth = (None if path is None else Path(path) for path in (data, truth))
-    _check_sources(data, stills, detector, empty, truth)
+    for_stills = {
+        "--detector": detector,
+        "--empty": empty,
+        "--procedures": procedures,
+        "--polyps": polyps,
+        "--seed": seed,
+    }
+    _check_sources(data, stills, truth, for_stills, keep)
 
     # The data: a folder, or procedures made of stills.
     notes: list[str] = []
     if stills is not None and detector is not None:
         check_inputs(weights, Path(stills), [part], device)
-        fewest, most = _range(polyps)
-        from polyplink.stills.detected import FIT, write_detected
-        from polyplink.stills.procedures import StillsConfig
+        from polyplink.stills.detected import FIT
 
-        notes = write_detected(
+        notes = _make_procedures(
             Path(stills),
-            out / STILLS,
-            StillsConfig(procedures, fewest, most, seed=seed),
+            out,
             detector,
-            empty=None if empty is None else Path(empty),
-            part=part,
+            _range(polyps or "3-6"),
+            None if empty is None else Path(empty),
+            part,
+            procedures=procedures or 60,
+            seed=seed or 0,
             progress=progress,
         )
         data, truth, part = out / STILLS / f"{FIT}-boxes", out / STILLS / FIT, None
@@ -144,6 +164,7 @@ def calibrate(
     from polyplink.encoders.weights import read_record, weights_path
 
     path = weights_path(weights)
+    keep = 0.97 if keep is None else keep
     settings: dict[str, Any] = {
         "weights": weights,
         "data": data,
@@ -154,6 +175,10 @@ def calibrate(
     }
     record = RunRecord("calibrate", settings=settings)
     record.claim(out)
+    if path.parent.resolve() == out.resolve():
+        raise PolyplinkError(
+            f"{out} holds the weights to calibrate, which would be replaced", "name another --out"
+        )
     from polyplink.counting.calibration import UNLABELLED, fit_calibration
     from polyplink.counting.operating_point import store_operating_point
     from polyplink.data.origin import read_origin
@@ -205,27 +230,63 @@ def calibrate(
     return Result(calibrated, facts, [*printed, tested], [*notes, *warnings])
 
 
+def _make_procedures(
+    stills: Path,
+    out: Path,
+    detector: str,
+    polyps: tuple[int, int],
+    empty: Path | None,
+    part: str | None,
+    *,
+    procedures: int,
+    seed: int,
+    progress: Progress,
+) -> list[str]:
+    """Write the procedures made of stills, with the boxes of a detector; returns notes."""
+    from polyplink.stills.detected import write_detected
+    from polyplink.stills.procedures import StillsConfig
+
+    config = StillsConfig(procedures, *polyps, seed=seed)
+    return write_detected(
+        stills, out / STILLS, config, detector, empty=empty, part=part, progress=progress
+    )
+
+
 def _check_sources(
     data: Path | None,
     stills: StrPath | None,
-    detector: str | None,
-    empty: StrPath | None,
     truth: Path | None,
+    for_stills: Mapping[str, object],
+    keep: float | None,
 ) -> None:
-    """Check that a data folder, or stills and a detector are given, and no option of the other."""
+    """Check that a data folder, or stills and a detector are given, and no option of the other.
+
+    Args:
+        data: The data folder.
+        stills: The folder of stills.
+        truth: The folder of annotated boxes.
+        for_stills: Options for stills alone, with their values.
+        keep: Share of the polyps that the threshold of false alarms must keep.
+    """
     if data is not None and stills is not None:
         raise PolyplinkError("both DATA and --stills are given", "give one of them")
     if data is None and stills is None:
         raise PolyplinkError("no data to calibrate on", "give a data folder, or --stills")
-    if stills is not None and detector is None:
+    if stills is not None and for_stills["--detector"] is None:
         raise PolyplinkError(
             "no detector to calibrate for",
             "name one with --detector FILE.onnx, FILE.py:NAME or its name",
         )
-    if stills is None and (detector is not None or empty is not None):
+    named = [name for name, value in for_stills.items() if value is not None]
+    if stills is None and named:
         raise PolyplinkError(
-            "--detector and --empty are for --stills",
-            "leave them out; DATA holds the boxes of a detector",
+            f"{' and '.join(named)}: only for --stills",
+            "leave it out; DATA holds procedures with the boxes of annotators or a detector",
+        )
+    if keep is not None and truth is None and stills is None:
+        raise PolyplinkError(
+            "--keep is for the false alarms of a detector, and DATA holds annotated boxes",
+            "leave it out, or give the detector's boxes as DATA and the annotated ones as --truth",
         )
     if stills is not None and truth is not None:
         raise PolyplinkError(

@@ -148,6 +148,7 @@ def fit_point(
         settings=labelled.settings,
     )
     if fitted.links is None:
+        warnings.append(f"links are not fitted, those of the weights stay: {fitted.origin}")
         here = Message("origin.here", {"why": fitted.origin})
         return replace(point, origin=f"{point.origin}; {here}"), warnings
     fitted = replace(fitted, alarms=point.alarms, size=point.size, adenoma=point.adenoma)

@@ -573,6 +573,12 @@ def write_data(folder: Path, data: DataSet) -> None:
             write_json(new / _MAP, data.adenoma)
 
 
+def is_table(path: Path) -> bool:
+    """Whether a file is a Parquet file, by its first bytes."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
 def read_table(path: Path, hint: str) -> pl.DataFrame:
     """Read a Parquet file.
 
