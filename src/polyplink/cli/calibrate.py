@@ -145,13 +145,14 @@ def calibrate(
     notes: list[str] = []
     if stills is not None and detector is not None:
         check_inputs(weights, Path(stills), [part], device)
+        n_polyps = _range(polyps or "3-6")
         from polyplink.stills.detected import FIT
 
         notes = _make_procedures(
             Path(stills),
             out,
             detector,
-            _range(polyps or "3-6"),
+            n_polyps,
             None if empty is None else Path(empty),
             part,
             procedures=procedures or 60,

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
@@ -380,7 +380,7 @@ class DataSet:
             raise PolyplinkError(f"procedure {min(shared)} is in {first!r} and in {second!r}", hint)
         return ids, second_ids
 
-    @property
+    @cached_property
     def patients(self) -> dict[str, str]:
         """Patient of each procedure, see `patients_of`."""
         return patients_of(self.procedures)
