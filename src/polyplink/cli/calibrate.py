@@ -220,10 +220,8 @@ def calibrate(
         probes=tuple(fitted),
         warnings=tuple(warnings),
     )
-    printed = [f"{stored}: {point.origin}"]
-    if alarms is not None:
-        printed.append(f"false alarms: {alarms}")
-    printed += fitted
+    of_alarms = [] if alarms is None else [f"false alarms: {alarms}"]
+    printed = [f"{stored}: {point.origin}", *of_alarms, *fitted]
     if stills is None:
         return Result(calibrated, printed=printed, warnings=warnings)
     figures, tested = _test(stored, out, device, workers, tracklets, progress)
