@@ -45,7 +45,7 @@ def test_lists_with_overlaps_or_unknown_procedures_are_refused(tmp_path: Path) -
     folder, lists = two_procedures_per_patient(tmp_path), tmp_path / "lists.json"
     first, second, third, *_ = read_data(folder).part("all")
     for content, message in (
-        ({"train": [first], "test": [second]}, "patient p0 is in test and in train"),
+        ({"train": [first], "test": [second]}, "/p0 is in test and in train"),
         ({"train": [first], "test": [first]}, f"procedure {first} is in test and in train"),
         ({"train": ["nobody"]}, "part train names 'nobody'"),
         ([first], "is not a mapping of parts"),

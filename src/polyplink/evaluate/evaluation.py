@@ -197,7 +197,7 @@ def evaluate_embeddings(
         >>> settings = EvaluationSettings(tasks=("retrieval", "reid"), resamples=100)
         >>> evaluation, tables = evaluate_embeddings({"A": vectors}, samples, settings)
         >>> evaluation.encoders["A"].figures["mAP"]
-        Figure(value=1.0, low=1.0, high=1.0, n=2, sd=None, why='')
+        Figure(value=1.0, low=None, high=None, n=2, sd=None, why='')
         >>> tables["queries"]["nearest"].to_list()
         ['b', 'a', 'd', 'c']
     """
