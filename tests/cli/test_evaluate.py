@@ -22,6 +22,7 @@ from polyplink.report.printed_tables import comparison_table
 from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
+from tests.samples import write_procedures
 
 NAMES = [f"001-00{i}" for i in range(1, 6)]
 
@@ -183,6 +184,32 @@ def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: 
     uncovered, unmeasured = counting_only.warnings
     assert (counting_only.code, unmeasured) == (1, UNMEASURED)
     assert uncovered.startswith("No 90 % interval is given: the model was calibrated on 4 record")
+
+
+def test_counting_of_procedures_of_one_polyp_each_is_said_to_show_nothing(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    data = write_procedures(tmp_path / "data", procedures=3, polyps=1)
+    tables = read_data(data)
+    parts = {"one": tables.part(None)}
+    other = tables.procedures.with_columns(dataset=pl.lit("another"))
+    write_data(data, DataSet.of(tables.detections, other, tables.polyps, parts))
+    result = evaluate_weights(
+        sample_run.weights,
+        data,
+        out=tmp_path / "out",
+        part="one",
+        tasks=["counting"],
+        clusterers=["threshold", "links"],
+        grid="demo",
+        baselines=False,
+        device="cpu",
+    )
+    no_links, nothing, arbitrary = result.warnings[-3:]
+    assert no_links.startswith("No learned links: ")
+    assert nothing.startswith("Counting and tracking show nothing here")
+    assert arbitrary.startswith("The settings of the clusterers are arbitrary")
+    assert {no_links, nothing, arbitrary} <= {*result.value.notes}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,13 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.choosing import Rule
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.metric import TASKS, ideal_of
-from polyplink.report.evaluation_table import by_procedure, check_columns, comparison, notes
+from polyplink.report.evaluation_table import (
+    by_procedure,
+    check_columns,
+    comparison,
+    counting_limits,
+    notes,
+)
 from polyplink.report.printed_tables import difference_tables
 from tests.evaluate.random_tracklets import boxes_of, random_samples
 
@@ -86,6 +92,7 @@ def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
     assert [str(cell) for cell in between_methods.columns[0].cells] == ["threshold/FR"]
     names = [str(cell) for cell in between_clusterers.columns[0].cells]
     assert sorted(names) == ["FR", "count error", "exact", "tracking/HOTA"]
+    assert counting_limits(evaluation, samples, settings) == ()
     text = " ".join(notes(evaluation, settings))
     for expected in ("2 of unknown polyp left out", "4 procedures", "Tracking, threshold:"):
         assert expected in text

@@ -241,7 +241,12 @@ def evaluate_weights(
     from polyplink.evaluate.probe_tasks import PROBES, probe_encoders
     from polyplink.evaluate.track_files import write_trackeval
     from polyplink.evaluate.truth import samples_of
-    from polyplink.report.evaluation_table import comparison, probe_notes, with_probes
+    from polyplink.report.evaluation_table import (
+        comparison,
+        counting_limits,
+        probe_notes,
+        with_probes,
+    )
     from polyplink.report.page import write_report
 
     with record.stage("embed"):
@@ -265,7 +270,8 @@ def evaluate_weights(
         chosen = _with_tracklets(chosen_on, samples.procedures)
         settings = replace(settings, chosen_on=chosen if settings.tasks else ())
         evaluation, tables, remarks = _measure(encoded, samples, settings)
-    remarks += tuple(probe_notes(probed))
+    limits = counting_limits(evaluation, samples, settings)
+    remarks = (*limits, *remarks, *probe_notes(probed))
 
     # The table, the report and the other files.
     table = with_probes(comparison(evaluation, settings), probed).with_headline(columns)
@@ -277,7 +283,7 @@ def evaluate_weights(
             write_trackeval(new / "trackeval", encoded.prepared, tables["assignment"], part)
         _write(new, evaluated, tables, curve_csv=curve_csv)
         write_report(new / evaluated.report.name, page)
-    return _result(evaluated, [encoder.name for encoder in of_weights])
+    return _result(evaluated, [encoder.name for encoder in of_weights], limits)
 
 
 def _procedures(
@@ -390,8 +396,14 @@ def _write(
         write_text(out / "curve.csv", csv_text(tables["curve"]))
 
 
-def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
-    """The terminal's summary of an evaluation of weights by these names."""
+def _result(evaluated: Evaluated, names: Sequence[str], limits: Sequence[str]) -> Result[Evaluated]:
+    """The terminal's summary of an evaluation of weights by these names.
+
+    Args:
+        evaluated: The evaluation.
+        names: Names of the weights.
+        limits: Notes to print as warnings, from `counting_limits`.
+    """
     from polyplink.report.printed_tables import comparison_table, difference_tables
 
     table, out = evaluated.comparison, evaluated.report.parent
@@ -406,7 +418,7 @@ def _result(evaluated: Evaluated, names: Sequence[str]) -> Result[Evaluated]:
     apart = difference_tables(table, {name: minus_clusterer[name] for name in names})
     first = replace(table, metrics=tuple(table.first_metrics))
     printed = [comparison_table(first), *apart, *lines]
-    warnings = [*evaluated.html_warnings]
+    warnings = [*evaluated.html_warnings, *limits]
     if not table.measured:
         warnings.append(UNMEASURED)
     code = int(not table.measured)

@@ -16,6 +16,7 @@ from polyplink.evaluate.intervals import no_different
 from polyplink.evaluate.metric import TASKS, WITHOUT_OWN, Metric, Task, metrics_of
 from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.evaluate.probe_tasks import PROBES, Probed
+from polyplink.evaluate.samples import Samples
 from polyplink.report.comparison import Comparison, FigureColumn, Method
 from polyplink.report.formats import figure_text
 
@@ -228,8 +229,6 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
             f"{Message(f'visual.{settings.form}')}; distances in time in {_TIMES[settings.time]}. "
             f"Settings chosen for {Message(f'purpose.{settings.purpose}')}."
         )
-    if first.no_links:
-        lines.append(f"No learned links: {first.no_links}.")
     for name, figures in evaluation.encoders.items():
         lines += _counting_notes(name, figures)
     clinic = next(iter(first.clinic.values()), None)
@@ -257,6 +256,41 @@ def notes(evaluation: Evaluation, settings: EvaluationSettings) -> tuple[str, ..
             )
     if first.not_counted:
         lines.append(f"Not counted, no polyp known: {', '.join(first.not_counted)}.")
+    return tuple(lines)
+
+
+def counting_limits(
+    evaluation: Evaluation, samples: Samples, settings: EvaluationSettings
+) -> tuple[str, ...]:
+    """Why figures of counting and tracking are missing or say little, one sentence each.
+
+    Args:
+        evaluation: The figures.
+        samples: The tracklets of all procedures, those to choose settings on included.
+        settings: Tasks, and the procedures to choose settings on.
+    """
+    if not {"counting", "tracking"} & set(settings.tasks):
+        return ()
+    lines = []
+    no_links = evaluation.encoders[evaluation.reference].no_links
+    if no_links:
+        lines.append(f"No learned links: {no_links}.")
+    rows = {"procedure": samples.procedure, "polyp": samples.polyp, "known": samples.known}
+    known = pl.DataFrame(rows).filter("known").group_by("procedure").agg(pl.col("polyp").n_unique())
+    n_polyps = {samples.procedures[place]: n for place, n in known.rows()}
+    evaluated = [n for name, n in n_polyps.items() if name not in settings.chosen_on]
+    if evaluated and max(evaluated) == 1:
+        lines.append(
+            "Counting and tracking show nothing here: every procedure has tracklets of one polyp "
+            "only, so that joining all of them is always right, and FPR is undefined. Evaluate "
+            "procedures of several polyps."
+        )
+    chosen_on = [n_polyps[name] for name in settings.chosen_on or n_polyps if name in n_polyps]
+    if chosen_on and max(chosen_on) == 1:
+        lines.append(
+            "The settings of the clusterers are arbitrary: they were chosen on procedures of one "
+            "polyp each, where joining tracklets is never wrong."
+        )
     return tuple(lines)
 
 
