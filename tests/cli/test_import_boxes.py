@@ -313,6 +313,26 @@ def test_frames_of_several_sizes_are_divided_by_size(tmp_path: Path) -> None:
     assert sorted(sizes) == [("set-50x50", 50, 50), ("set-70x50", 70, 50)]
 
 
+def test_photographs_and_masks_of_another_size_are_not_taken_as_masks(tmp_path: Path) -> None:
+    source, rng = tmp_path / "set", np.random.default_rng(0)
+    (source / "images").mkdir(parents=True)
+    for number in range(3):
+        write_mask(source / "masks" / f"{number}.jpg", (10, 12, 20, 16))
+        pixels = rng.integers(0, 255, (50, 70, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(source / "images" / f"{number}.jpg")
+    swapped = ("--image-folder", "masks", "--mask-folder", "images")
+    refused = polyplink("import", "masks", source, tmp_path / "out", *swapped)
+    assert_refused(refused, "no procedure: 3 x photograph in place of a mask, left out")
+    with Image.open(source / "masks" / "1.jpg") as mask:
+        mask.resize((35, 25)).save(source / "masks" / "1.jpg")
+    data = import_data("masks", source, tmp_path / "out")
+    (procedure,) = data.procedures.rows(named=True)
+    assert (procedure["width"], procedure["height"]) == (70, 50)
+    assert data.detections["frame"].to_list() == [0, 2]  # JPEG has shades of grey at edges
+    (warning,) = [w for w in map(str, read_warnings(tmp_path / "out")) if "another size" in w]
+    assert "1.jpg (35 x 25, image 70 x 50)" in warning
+
+
 def write_stills(name: str, folder: Path) -> Path:
     """Write an image with a box, two without, and one without annotation, in steps of grey."""
     boxes_by_stem = {"case_0": ((10, 12, 20, 16),), "case_1": (), "other_0": ()}

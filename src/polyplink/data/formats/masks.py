@@ -12,9 +12,9 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.data.faults import Faults
+from polyplink.data.faults import Faults, with_value
 from polyplink.data.files.folders import IMAGE_ENDINGS
-from polyplink.data.files.images import decode_image
+from polyplink.data.files.images import Pixels, decode_image, image_size
 from polyplink.data.files.trees import image_names
 from polyplink.data.formats.assemble import (
     BoxImport,
@@ -32,6 +32,8 @@ from polyplink.data.tables import Imported, read_text_table
 _CHUNK = 200  # masks that a worker reads at a time
 _TOUCHING = np.ones((3, 3), dtype=np.int8)  # pixels that touch at a corner are connected
 _BRIGHT = 32  # a mask without a brighter pixel is no picture: its pixels are numbers
+_GREY_SHARE = 0.1  # of the pixels of a photograph, at least, are between dark and bright
+_GREY_LEVELS = 50  # different ones, at least
 # Additions of masks to an image's name.
 _MARK = r"(?i)(?:[_-](?:mask|gt|segmentation|polyp|corrected)|^p(\d+))$"
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
@@ -57,7 +59,8 @@ def import_masks(
     table they are read from the name (see `name_frames`): files named only by a number are frames
     of the procedure named as the source; any other file is the only frame of its own procedure. A
     procedure with frames of several sizes becomes one procedure for each size. In SUN-SEG the
-    folder of a clip (case20_3) names its case, which is its patient.
+    folder of a clip (case20_3) names its case, which is its patient. A photograph in place of a
+    mask, and a mask of another size than its image, are left out.
 
     Args:
         source: The folder that contains both folders.
@@ -96,8 +99,8 @@ def import_masks(
     frames = first_of_frame(frames, Message("import.further_mask"), "keep one of them", faults)
 
     # The connected components of each mask as boxes, and its size.
-    read = partial(_read_masks, folder=masks, strict=reading.strict)
-    names = frames["at"].to_list()
+    read = partial(_read_masks, folder=masks, source=source, strict=reading.strict)
+    names = frames.select("at", "image").rows()
     chunks = [names[i : i + _CHUNK] for i in range(0, len(names), _CHUNK)]
     boxes, sizes = read_tables(read, chunks, reading)
     frames = frames.join(sizes, on="at", how="inner", maintain_order="left")
@@ -213,17 +216,34 @@ def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
 
 
 def _read_masks(
-    names: Sequence[str], folder: Path, strict: bool
+    names: Sequence[tuple[str, str | None]], folder: Path, source: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
-    """Read some masks: faults; boxes with at, x, y, w, h; and at, width, height of each mask."""
+    """Read some masks: faults; boxes with at, x, y, w, h; and at, width, height of each mask.
+
+    Args:
+        names: Each mask's name in the folder, and its image's name in the source.
+        folder: Folder of the masks.
+        source: The folder that contains both folders.
+        strict: Whether the first fault is raised.
+    """
     faults = Faults(strict)
     boxes, sizes = [], []
-    for name in names:
+    for name, image in names:
         mask = decode_image((folder / name).read_bytes(), "L")  # h w
         if isinstance(mask, str):
             faults.fault(Message("import.broken_mask"), name, "replace it")
             continue
-        sizes.append((name, mask.shape[1], mask.shape[0]))
+        if _is_photograph(mask):
+            hint = "name the folders with --image-folder and --mask-folder"
+            faults.fault(Message("import.photograph"), name, hint)
+            continue
+        size = (mask.shape[1], mask.shape[0])
+        of_image = size if image is None else image_size((source / image).read_bytes())
+        if isinstance(of_image, tuple) and of_image != size:
+            place = with_value(name, "{} x {}, image {} x {}".format(*size, *of_image))
+            faults.fault(Message("import.mask_size"), place, "scale it to the size of its image")
+            continue
+        sizes.append((name, *size))
         from scipy import ndimage  # noqa: PLC0415 - slow to import
 
         areas = [mask > mask.max() / 2]
@@ -243,6 +263,13 @@ def _read_masks(
             sizes, schema={"at": pl.String, "width": pl.Int64, "height": pl.Int64}, orient="row"
         ),
     )
+
+
+def _is_photograph(mask: Pixels) -> bool:
+    """Whether an image (h, w) is no mask, because it has many shades of grey in large areas."""
+    brightest = int(mask.max())
+    between = mask[(mask > brightest / 4) & (mask < brightest * 3 / 4)]
+    return between.size > _GREY_SHARE * mask.size and len(np.unique(between)) >= _GREY_LEVELS
 
 
 MASKS = Format(import_masks)
