@@ -48,6 +48,12 @@ def test_only_a_count_of_the_same_source_is_overwritten(tmp_path: Path) -> None:
     for other in (tmp_path / "b.mp4", None):  # None: a camera, with another procedure each time
         with pytest.raises(PolyplinkError, match=r"holds the count of .*a\.mp4; .* --replace"):
             claim_for_count(record, out, other, ["count"], replace=False)
+    # Another file of the same name.
+    claim_for_count(record, out, video, ["count"], replace=False, size=5)
+    record.write(out)
+    claim_for_count(record, out, video, ["count"], replace=False, size=5)
+    with pytest.raises(PolyplinkError, match=r"the count of a recording of another size that was"):
+        claim_for_count(record, out, video, ["count"], replace=False, size=7)
     with pytest.raises(PolyplinkError, match=r"holds a run of `run`"):
         claim_for_count(RunRecord("live"), out, video, ["count"], replace=True)
     assert (out / "count").is_dir()

@@ -133,6 +133,7 @@ def live(
         SOURCE,
         claim_for_count,
         count_and_track,
+        file_size,
     )
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import event_log, follow, wait_for_signal
@@ -177,7 +178,7 @@ def live(
         _check_reported(out, replace=replace)
         # A camera's address is the same for every procedure and cannot identify one.
         recorded = source if exists and not is_device(source) else None
-        claim_for_count(record, out, recorded, RUN_PARTS, replace=replace)
+        claim_for_count(record, out, recorded, RUN_PARTS, replace=replace, size=file_size(recorded))
 
         # The source, its detector, and how its boxes are linked.
         opened = frames or open_source(

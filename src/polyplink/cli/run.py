@@ -100,10 +100,12 @@ def run(
             SOURCE,
             claim_for_count,
             count_and_track,
+            file_size,
         )
 
         record = RunRecord("run", settings={SOURCE: str(source.resolve())})
-        claim_for_count(record, out, source, RUN_PARTS, replace=replace)
+        size = file_size(source) if boxes is None else None  # files of boxes are edited
+        claim_for_count(record, out, source, RUN_PARTS, replace=replace, size=size)
         # The boxes: imported, from a data folder, or from a detector.
         data = out / "data"
         if boxes is not None:

@@ -41,6 +41,7 @@ from polyplink.tracklets.box_runs import BOX, one_box_a_frame
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
 SOURCE = "source"  # key in the settings of run.json: the recording or data that was counted
+SOURCE_SIZE = "source_size"  # bytes of the video that was counted
 BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
 RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)  # folders that `run` writes
 # Files of an earlier count that must be removed; all others are overwritten.
@@ -106,6 +107,11 @@ class Counted:
         return render_fragment(self.page)
 
 
+def file_size(source: str | Path | None) -> int | None:
+    """Bytes of a recording that is one file; None for any other source."""
+    return Path(source).stat().st_size if source and Path(source).is_file() else None
+
+
 def claim_for_count(
     record: RunRecord,
     folder: Path,
@@ -113,6 +119,7 @@ def claim_for_count(
     parts: Sequence[str],
     *,
     replace: bool,
+    size: int | None = None,
 ) -> None:
     """Refuse the output folder of another command or source; with `replace`, remove its count.
 
@@ -126,19 +133,25 @@ def claim_for_count(
             of a camera does.
         parts: Files and folders in `folder` that belong to a count.
         replace: Whether to remove the existing count.
+        size: Bytes of the recording, see `file_size`: another size is another recording.
 
     Raises:
         PolyplinkError: If the folder holds a run of another command, or the count of another
             source and `replace` is False.
     """
     record.claim(folder)
+    if size is not None:
+        record.settings[SOURCE_SIZE] = size
     existing = [part for part in (folder / name for name in parts) if part.exists()]
     if not existing:
         return
-    counted = read_run(folder).get("settings", {}).get(SOURCE)
-    if source is not None and counted == str(Path(source).resolve()):
-        return
+    recorded = read_run(folder).get("settings", {})
+    counted = recorded.get(SOURCE)
     recording = "another recording" if counted in (None, "-") else counted
+    if source is not None and counted == str(Path(source).resolve()):
+        if recorded.get(SOURCE_SIZE, size) == size:
+            return
+        recording = f"a recording of another size that was at {counted}"
     if not replace:
         raise PolyplinkError(
             f"{folder} holds the count of {recording}",
