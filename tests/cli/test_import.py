@@ -150,13 +150,29 @@ def test_a_source_may_be_the_working_folder(
     for tables in (every_format / "tables").iterdir():
         source = every_format / tables.name
         monkeypatch.chdir(source)
-        import_data(tables.name, ".", tmp_path / "out", **_required_options(tables.name, source))
+        needed = _required_options(tables.name, source)
+        import_data(tables.name, ".", tmp_path / "out", replace=True, **needed)
         for table in TABLES:
             absolute, relative = (
                 pl.read_parquet(folder / f"{table}.parquet")
                 for folder in (tables, tmp_path / "out")
             )
             assert relative.equals(absolute)
+
+
+def test_the_data_of_another_source_are_replaced_only_on_request(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text(f"procedure_id,frame,x,y,w,h\n{name},0,1,1,5,5\n")
+    out, size = tmp_path / "out", ("--size", "64x48")
+    command = ("import", "csv", tmp_path / "a.csv", out, *size)
+    assert polyplink(*command).exit_code == 0
+    (out / "splits.json").write_text('{"train": ["a"]}')
+    assert "the parts train of splits.json are gone" in polyplink(*command).stderr
+    other = ("import", "csv", tmp_path / "b.csv", out, *size)
+    assert_refused(polyplink(*other), "a.csv; name another folder, or replace them with --replace")
+    assert read_data(out).part("all") == ["a"]
+    assert polyplink(*other, "--replace").exit_code == 0
+    assert read_data(out).part("all") == ["b"]
 
 
 def test_unreadable_files_and_folders_are_refused(every_format: Path) -> None:

@@ -25,6 +25,7 @@ def detect_polyps(
     fps: options.Fps = None,
     seed: options.Seed = 0,
     function: options.DetectorFunction = None,
+    replace: options.ReplaceBoxes = False,
     progress: Progress = inform,
     **tracklets: Unpack[TrackletOptions],
 ) -> "Result[DataSet]":
@@ -42,12 +43,16 @@ def detect_polyps(
 
     Raises:
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
-            layout, or no frame decodes.
+            layout, no frame decodes, or `out` holds the data of another source and `replace` is
+            False.
     """
+    from polyplink.data.importing import check_same_source
     from polyplink.detect.folder import detect_folder
     from polyplink.tracklets.settings import PrepareSettings
 
     source, out = Path(source), Path(out)
+    if not replace:
+        check_same_source(out, source)
     with sole_writer(out):
         data, warnings = detect_folder(
             source,

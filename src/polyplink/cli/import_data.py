@@ -11,6 +11,7 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import inform, verb, written_data
+from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
 from polyplink.core.results import Progress, Result
@@ -80,13 +81,15 @@ def import_data(
         Option(help="Refuse archives that unpack to many times their size, and 20 M boxes."),
     ] = True,
     fps: options.Fps = None,
+    replace: options.ReplaceBoxes = False,
     workers: options.Workers = 2,
     progress: Progress = inform,
     **of_format: Unpack[FormatOptions],
 ) -> "Result[DataSet]":
     """Import a released data set, or boxes from any source, into tables.
 
-    Tables that are in the folder already are replaced; nothing in the source is changed.
+    Tables of the same source that are in the folder already are replaced; nothing in the source is
+    changed.
 
     Args:
         source: The data set as released, or the boxes.
@@ -95,8 +98,9 @@ def import_data(
         of_format: Options of the format.
 
     Raises:
-        PolyplinkError: If the format or map is unknown, the format does not take an option, or the
-            data set is incomplete or broken.
+        PolyplinkError: If the format or map is unknown, the format does not take an option, the
+            data set is incomplete or broken, or `out` holds the data of another source and
+            `replace` is False.
 
     Example:
         >>> import polyplink
@@ -104,9 +108,13 @@ def import_data(
         >>> boxes.value.detections.height  # doctest: +SKIP
         5120
     """
-    from polyplink.data.importing import import_folder
+    from polyplink.data.importing import check_same_source, import_folder
 
     source, out = Path(source), Path(out)
+    if not replace:
+        check_same_source(out, source)
+    splits = out / "splits.json"
+    parts_before = read_json(splits) if splits.is_file() else {}
     data, warnings = import_folder(
         data_format,
         source,
@@ -121,7 +129,13 @@ def import_data(
         options=_parsed(of_format),
         progress=partial(progress, "procedures"),
     )
-    return written_data(out, data, [str(warning) for warning in warnings])
+    lines = [str(warning) for warning in warnings]
+    if lost := [part for part in parts_before if part not in data.splits]:
+        lines.append(
+            f"the parts {', '.join(lost)} of splits.json are gone: divide the folder again with "
+            "`polyplink split`"
+        )
+    return written_data(out, data, lines)
 
 
 def _parsed(of_format: FormatOptions) -> dict[str, Any]:

@@ -39,6 +39,7 @@ OutOfSource = Annotated[
     Option("--out", "-o", help="Folder to write; by default COMMAND/NAME, after what is counted."),
 ]
 Replace = Annotated[bool, Option(help="Replace the count of another recording.")]
+ReplaceBoxes = Annotated[bool, Option(help="Replace the data folder of another source.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[int, Option(min=1, help="Worker processes or threads.")]
 Part = Annotated[str | None, Option(help="Part of the data set; all by default.")]

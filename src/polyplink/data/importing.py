@@ -14,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import FORMATS
 from polyplink.core.results import StageProgress, silent_stage
-from polyplink.core.runs import RunRecord
+from polyplink.core.runs import RunRecord, read_run
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.files.folders import is_video, without_garbage_collection
@@ -68,7 +68,7 @@ def import_folder(
     maps = find_maps(histology_map or "papers")
     settings: dict[str, Any] = {
         "format": data_format,
-        "source": source,
+        "source": source.absolute(),
         "images": images,
         "strict": strict,
     }
@@ -119,6 +119,20 @@ def import_folder(
         elif imported.empty is not None:
             write_empty(folder, imported.empty)
     return data, messages
+
+
+def check_same_source(out: Path, source: Path) -> None:
+    """Refuse to replace the data folder of another source.
+
+    Raises:
+        PolyplinkError: If `out` is a data folder that was made from another source.
+    """
+    recorded = read_run(out).get("settings", {}).get("source")
+    if recorded and is_data_folder(out) and Path(recorded).resolve() != source.resolve():
+        raise PolyplinkError(
+            f"{out} holds the boxes of {recorded}",
+            "name another folder, or replace them with --replace",
+        )
 
 
 @contextmanager

@@ -81,7 +81,12 @@ def detect_folder(
             layout, or no frame decodes.
     """
     name, track_options = detector, tracklets or {}
-    recorded: dict[str, Any] = {"source": source, "detector": name, "fps": fps, "seed": seed}
+    recorded: dict[str, Any] = {
+        "source": source.absolute(),
+        "detector": name,
+        "fps": fps,
+        "seed": seed,
+    }
     record = RunRecord("detect", settings=recorded)
     record.claim(out)
     warnings: list[Message] = []
