@@ -144,7 +144,7 @@ def test_labels_that_count_from_1_have_a_warning(tmp_path: Path) -> None:
         ("mot", 0, "from 0 (--first-frame 0", "0"),
     ):
         folder = write_boxes(name, tmp_path / f"{name} from {first}", first)
-        command = ("import", name, folder, tmp_path / "out")
+        command = ("import", name, folder, tmp_path / f"{name} {first}")
         assert message in polyplink(*command).stderr, name
         assert "labels seem" not in polyplink(*command, "--first-frame", correct).stderr
 
