@@ -252,6 +252,19 @@ def test_a_simulated_detector_is_applied_to_annotated_boxes(
     assert summary["polyps"] >= 5
 
 
+def test_options_without_effect_on_a_recording_are_refused(
+    sample_run: SampleRun, film: Path, tmp_path: Path
+) -> None:
+    of_run = ("run", film, "--weights", sample_run.weights, "--out", tmp_path / "o")
+    of_boxes = ("run", tmp_path / "a.csv", "--boxes", "csv", *of_run[2:])
+    (tmp_path / "a.csv").touch()
+    for command in (of_run, of_boxes, ("detect", film, tmp_path / "o")):
+        assert_refused(polyplink(*command, "--seed", "5"), "--seed is for simulated detectors")
+        refused = polyplink(*command, "--min-length", "1", "--min-iou", "0")
+        assert_refused(refused, "--min-length and --min-iou: only for annotated boxes")
+    assert not (tmp_path / "o").exists()
+
+
 def test_boxes_of_a_format_are_counted_without_a_detector(
     sample_run: SampleRun, film: Path, tmp_path: Path
 ) -> None:

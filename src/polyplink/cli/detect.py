@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Argument
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions
+from polyplink.cli.options import StrPath, TrackletOptions, refuse_unused
 from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import sole_writer
@@ -43,9 +43,10 @@ def detect_polyps(
 
     Raises:
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
-            layout, no frame decodes, or `out` holds the data of another source and `replace` is
-            False.
+            layout, no frame decodes, an option has no effect, or `out` holds the data of another
+            source and `replace` is False.
     """
+    refuse_unused(detector, seed, tracklets)
     from polyplink.data.importing import check_same_source
     from polyplink.detect.folder import detect_folder
     from polyplink.tracklets.settings import PrepareSettings

@@ -5,7 +5,7 @@ builds the commands from them). For a path, Python callers may also pass a strin
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,7 +17,7 @@ from typer import Argument, Option
 from polyplink.core import messages
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.parts import TRACKERS
+from polyplink.core.parts import SIMULATED_DETECTORS, TRACKERS
 from polyplink.core.text import readable_path
 from polyplink.models.shipped import DETECTOR, ENCODER
 
@@ -141,6 +141,7 @@ class TrackletOptions(TypedDict, total=False):
     ]
 
 
+OF_KNOWN_POLYPS = ("min_length", "max_gap", "min_iou")  # options of `TrackletOptions`
 Source = Annotated[
     StrPath, Argument(help="A video, or a folder of videos or images; a data folder.")
 ]
@@ -217,6 +218,33 @@ def check_inputs(
         for part in parts:
             if part not in (None, "all", *names):
                 read_data(data).part(part)
+
+
+def refuse_unused(
+    detector: str | None, seed: int, tracklets: Mapping[str, Any], *, known_polyps: bool = False
+) -> None:
+    """Refuse options without effect on the boxes that a command reads or detects.
+
+    Args:
+        detector: Name of the detector.
+        seed: Seed of a simulated detector.
+        tracklets: Options of tracklets, see `TrackletOptions`.
+        known_polyps: Whether polyps of the boxes may be known.
+
+    Raises:
+        PolyplinkError: If an option has no effect.
+    """
+    plugin, colon, _ = (detector or "").partition(":")
+    simulated = bool(colon) and plugin in SIMULATED_DETECTORS.names()
+    if seed and not simulated:
+        raise PolyplinkError("--seed is for simulated detectors (sim:good ...)", "leave it out")
+    unused = [name for name in OF_KNOWN_POLYPS if tracklets.get(name) is not None]
+    if unused and not known_polyps:
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in unused)
+        raise PolyplinkError(
+            f"{names}: only for annotated boxes of known polyps, and there are none here",
+            "leave it out; --min-seconds, --bridge, --high and --low form tracks of other boxes",
+        )
 
 
 def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, output_folder
+from polyplink.cli.options import (
+    StrPath,
+    TrackletOptions,
+    check_inputs,
+    output_folder,
+    refuse_unused,
+)
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.results import Progress, Result
@@ -80,7 +86,8 @@ def run(
         The count: `value.polyps` is the number of polyps, `value.report` the file of the report.
 
     Raises:
-        PolyplinkError: If a recording, the detector, a box or the weights are missing or broken.
+        PolyplinkError: If a recording, the detector, a box or the weights are missing or broken, or
+            an option has no effect.
 
     Example:
         >>> import polyplink
@@ -91,8 +98,11 @@ def run(
     _check_boxes(source, boxes, alone=recording is None and first_frame is None)
     check_inputs(weights, device=device)
     out = output_folder(out, "run", source)
+    from polyplink.data.tables import is_data_folder
+
+    is_read = boxes is None and detector is None and function is None and is_data_folder(source)
+    refuse_unused(detector, seed, tracklets, known_polyps=is_read)
     with sole_writer(out):
-        from polyplink.data.tables import is_data_folder
         from polyplink.detect.folder import detect_folder
         from polyplink.encoders.weights import read_record, weights_path
         from polyplink.pipeline.count_data import (
@@ -116,7 +126,7 @@ def run(
             if recording is not None:
                 import_options["video"] = Path(recording)
             _import(boxes, source, data, detector, import_options, fps, workers, progress)
-        elif detector is None and function is None and is_data_folder(source):
+        elif is_read:
             if fps is not None:
                 raise PolyplinkError(
                     f"{source} is a data folder, with its boxes already read",
