@@ -13,6 +13,7 @@ from polyplink.core.registry import Registry
 from polyplink.report.figures import FigureData
 from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
+from tests.samples import write_procedures
 
 
 def test_all_figures_are_drawn_beside_those_of_another_encoder(
@@ -34,6 +35,17 @@ def test_all_figures_are_drawn_beside_those_of_another_encoder(
     legend = drawn["recall"].axes[0].get_legend()
     assert legend is not None
     assert {"ntssl-demo", "again"} <= {text.get_text() for text in legend.get_texts()}
+
+
+def test_short_sequences_are_drawn_with_the_options_that_the_error_names(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    data = write_procedures(tmp_path / "data", procedures=2, length=8)
+    options = ("--part", "all", "-o", tmp_path / "o", "--device", "cpu", "--only", "similarity")
+    command = ("figures", sample_run.weights, data, *options)
+    assert_refused(polyplink(*command), "give another --part, or --min-length, ")
+    succeed(*command, "--min-length", "8")
+    assert (tmp_path / "o" / "similarity.svg").is_file()
 
 
 def draw_nothing(_: FigureData) -> None:

@@ -83,6 +83,9 @@ def test_data_without_polyps_are_refused_before_training(tmp_path: Path) -> None
     write_data(data, replace(original, detections=boxes))
     refused = polyplink("study", "ntssl-demo", data, "-o", tmp_path / "out")
     assert_refused(refused, "needs true polyps")
+    short = write_procedures(tmp_path / "short", procedures=2, length=8, images=False)
+    refused = polyplink("study", "ntssl-demo", short, "-o", tmp_path / "out")
+    assert_refused(refused, "or --set prepare.min_length=N")
     assert not list(tmp_path.glob("out/runs/*"))
 
 

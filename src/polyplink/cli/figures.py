@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Unpack
 
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import check_inputs, named_files, names_of
+from polyplink.cli.options import TrackletOptions, check_inputs, named_files, names_of
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
@@ -47,6 +47,7 @@ def draw_figures(
     device: options.Device = "auto",
     workers: options.Workers = 2,
     progress: Progress = inform,
+    **tracklets: Unpack[TrackletOptions],
 ) -> Result[list[Path]]:
     """Plot ranks and purity, similarities, FR against FPR, clusterers, recall at k, ROC, t-SNE.
 
@@ -87,11 +88,14 @@ def draw_figures(
     record = RunRecord("figures", settings=settings)
     record.claim(out)
     with record.stage("embed"):
-        first = load_named(weights, device)
+        first = load_named(weights, device, tracklets=tracklets)
         encoded = encode([first], data, part, workers=workers, progress=progress)
         # Refuse data without polyp ids before other encoders embed them.
         samples = samples_of(encoded.prepared)
-        encoders = [load_named(path, device, name) for name, path in others_files.items()]
+        encoders = [
+            load_named(path, device, name, tracklets=tracklets)
+            for name, path in others_files.items()
+        ]
         encoded = encoded.add(encoders, workers, progress)
     prepared = encoded.prepared
     warnings: list[str] = []

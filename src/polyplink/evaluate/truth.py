@@ -51,8 +51,18 @@ def mean_aps_text(mean_ap: Mapping[str, float]) -> list[str]:
     return [f"mAP on a sample: {values}"] if mean_ap else []
 
 
-def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
+def samples_of(
+    prepared: Prepared,
+    clip: int | None = None,
+    *,
+    options: str = "--min-length, --max-gap or --min-iou",
+) -> Samples:
     """Tracklets, or fragments of `clip` crops, as samples for the tasks of `evaluate`.
+
+    Args:
+        prepared: The part.
+        clip: Crops of a fragment; None for whole tracklets.
+        options: The command's options that keep shorter tracklets, named if there is none.
 
     Raises:
         PolyplinkError: If the part has no procedure, no tracklet or no known polyp.
@@ -63,8 +73,8 @@ def samples_of(prepared: Prepared, clip: int | None = None) -> Samples:
     if table.is_empty():
         raise PolyplinkError(
             f"no tracklet of {prepared.settings.min_length} boxes or more to evaluate on",
-            "give another --part, or --min-length, --max-gap or --min-iou: `polyplink doctor` "
-            "shows how many tracklets their values keep",
+            f"give another --part, or {options}: `polyplink doctor` shows how many tracklets "
+            "their values keep",
         )
     if table["polyp_id"].is_null().all():
         raise PolyplinkError(

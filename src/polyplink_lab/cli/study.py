@@ -144,7 +144,8 @@ def study(
     record = RunRecord("study", settings=choices | {"settings": settings})
     record.claim(out)
     samples_of(  # a part without known polyps is refused before hours of training
-        prepare(data, configs[0].prepare, procedures=part, with_crops=False)
+        prepare(data, configs[0].prepare, procedures=part, with_crops=False),
+        options="--set prepare.min_length=N, prepare.max_gap=N or prepare.min_iou=SHARE",
     )
 
     # Each training is evaluated as soon as it is finished; the others continue if one fails.
