@@ -60,7 +60,7 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
         assert row["sd"] == pytest.approx(stdev(values))
     ours, other = table.rows(named=True)
     assert other["difference"] == pytest.approx(other["value"] - ours["value"])
-    assert other["difference_low"] <= other["difference"] <= other["difference_high"]
+    assert other["difference_low"] is None  # of fewer than six procedures
     assert {"study.svg", "study.png", "clusterers.csv", "run.json", "table.tex", "report.html"} <= {
         path.name for path in out.iterdir()
     }
