@@ -78,9 +78,9 @@ def test_another_detector_of_the_same_name_as_in_the_calibration_is_named_so() -
     [
         (None, {}, ""),
         (None, {"stride": 1}, ""),  # of crops, not of boxes
-        (None, {"high": 0.6}, "high 0.6 instead of 0.5"),
+        (None, {"high": 0.6}, "--high 0.6 instead of 0.5"),
         ({"min_seconds": 0.2}, {"min_seconds": 0.2}, ""),
-        ({"min_seconds": 0.2}, {}, "min_seconds 0.5 instead of 0.2"),
+        ({"min_seconds": 0.2}, {}, "--min-seconds 0.5 instead of 0.2"),
     ],
 )
 def test_no_interval_is_given_for_tracklets_of_other_settings(

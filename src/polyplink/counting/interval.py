@@ -354,7 +354,14 @@ def point_for_boxes(
     if point.calibration is not None and point.calibration.tracklets is not None:
         calibrated |= point.calibration.tracklets
     changed = tuple(
-        Message("cover.setting", {"name": name, "value": value, "calibrated": calibrated[name]})
+        Message(
+            "cover.setting",
+            {
+                "name": f"--{name.replace('_', '-')}",
+                "value": value,
+                "calibrated": calibrated[name],
+            },
+        )
         for name, value in counted.items()
         if value != calibrated[name]
     )
