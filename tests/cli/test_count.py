@@ -134,15 +134,16 @@ def test_histories_without_a_curriculum_are_shown_and_broken_ones_refused(
 def test_the_close_decisions_are_in_the_report_and_in_the_record(
     sample_run: SampleRun, part: LinkedPart
 ) -> None:
-    encoded, point, linked = part.encoded, part.point, list(part.procedures)
+    prepared, linked = part.encoded.prepared, list(part.procedures)
     questions = [
         replace(question, close=i < 2) for i, question in enumerate(linked[0].identities.questions)
     ]
     assert len(questions) > 2
     linked[0] = replace(linked[0], identities=replace(linked[0].identities, questions=questions))
-    message = Message.of("mine")
-    page = build_report("T", sample_run.run, encoded, point, linked, seconds={}, messages=[message])
-    assert [p.procedure_id for p in page.procedures] == list(encoded.prepared.procedures)
+    part, message = replace(part, procedures=linked), Message.of("mine")
+    counted = counted_procedures(part)
+    page = build_report("T", sample_run.run, part, counted, seconds={}, messages=[message])
+    assert [p.counted.procedure_id for p in page.procedures] == list(prepared.procedures)
     assert set(page.curves) == {"loss", "validation_loss", "tau", "purity"}
     assert list(map(str, page.warnings)) == ["mine"]
     first = page.procedures[0]
@@ -153,19 +154,18 @@ def test_the_close_decisions_are_in_the_report_and_in_the_record(
     middle = tracklet["crop_first"] + tracklet["n_crops"] // 2
     assert middle > tracklet["crop_first"]
     np.testing.assert_array_equal(
-        first.tracklets[0].crop, encoded.prepared.crops(first.procedure_id)[middle]
+        first.crops[tracklet["tracklet_id"]], prepared.crops(first.counted.procedure_id)[middle]
     )
-    assert first.questions == tuple(questions[:2])
-    assert all(0 <= question.probability_wrong <= 1 for question in first.questions)
-    counted, *_ = counted_procedures(replace(part, procedures=linked))
-    names = linked[0].table["tracklet_id"]
-    assert [(link.members, link.joined) for link in counted.to_look_at] == [
+    names, links = linked[0].table["tracklet_id"], first.counted.to_look_at
+    assert [(link.members, link.joined) for link in links] == [
         (tuple(names[row] for row in question.members), question.joined)
         for question in questions[:2]
     ]
-    data = replace(encoded.prepared.data, polyps=encoded.prepared.data.polyps.clear())
-    unlabelled = replace(encoded, prepared=replace(encoded.prepared, data=data))
-    page = build_report("T", sample_run.run, unlabelled, point, linked, seconds={})
+    confidences = [question.confidence for question in questions[:2]]
+    assert [link.confidence for link in links] == pytest.approx(confidences, abs=1e-4)
+    data = replace(prepared.data, polyps=prepared.data.polyps.clear())
+    unlabelled = replace(part.encoded, prepared=replace(prepared, data=data))
+    page = build_report("T", sample_run.run, replace(part, encoded=unlabelled), counted, seconds={})
     assert {procedure.n_polyps for procedure in page.procedures} == {None}
     unconverged = replace(linked[0], identities=replace(linked[0].identities, converged=False))
     messages = link_messages(untuned("no labels"), [unconverged, *linked[1:]])

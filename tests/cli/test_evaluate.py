@@ -140,8 +140,8 @@ def test_the_report_has_intervals_only_of_boxes_that_the_calibration_covers(
             baselines=False,
             device="cpu",
         ).value
-        intervals = [procedure.interval for procedure in evaluated.page.procedures]
-        assert [interval is not None for interval in intervals] == [covered, covered]
+        lows = [procedure.counted.low for procedure in evaluated.page.procedures]
+        assert [low is not None for low in lows] == [covered, covered]
 
 
 def test_unknown_polyps_and_a_part_without_procedures_are_refused(

@@ -45,7 +45,7 @@ def test_a_count_has_an_html_repr(sample_run: SampleRun, tmp_path: Path) -> None
     assert written.equals(result.value.views)
     page = result.value.page
     prepared = prepare(sample_run.data, recipe().prepare)
-    shown = {one.tracklet_id: one.crop for case in page.procedures for one in case.tracklets}
+    shown = {name: crop for case in page.procedures for name, crop in case.crops.items()}
     for row in prepared.tracklets.filter(procedure_id="001-005").iter_rows(named=True):
         crops = prepared.crops(row["procedure_id"])
         middle = crops[row["crop_first"] + row["n_crops"] // 2]

@@ -1,42 +1,69 @@
 """Small reports of invented data, and a parser of pages."""
 
 import io
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from polyplink.associate.identities import Question
 from polyplink.core.messages import Message
+from polyplink.counting.result import (
+    CountedPolyp,
+    CountedProcedure,
+    CountedQuestion,
+    CountedTracklet,
+)
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import Comparison, FigureColumn, Method
-from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet
+from polyplink.report.contents import Report, ReportedProcedure
 
 HTML_INJECTION = "<script>alert('x')</script>&\"</title>"
 
 
-def tracklet(
-    name: str, first: int, last: int, predicted: str, polyp_id: str | None = None
-) -> ReportedTracklet:
-    """A tracklet with a grey crop and a confidence."""
-    crop = np.full((120, 100, 3), 90, dtype=np.uint8)
-    return ReportedTracklet(name, first, last, predicted, polyp_id, 0.75, crop)
+def tracklet(name: str, first: int, last: int) -> CountedTracklet:
+    """A tracklet with a confidence."""
+    return CountedTracklet(name, first, last, confidence=0.75)
 
 
-def procedure(name: str = "p0") -> ReportedProcedure:
-    """Five tracklets of two true polyps, counted as three."""
-    members = (
-        tracklet("t0", 0, 99, "x", "a"),
-        tracklet("t1", 150, 260, "x", "a"),
-        tracklet("t2", 700, 720, "z", "a"),
-        tracklet("t3", 1000, 1100, "y", "b"),
-        tracklet("t4", 1050, 1200, "y", "b"),
+def counted(
+    procedure_id: str, polyps: Mapping[str, Sequence[CountedTracklet]], **fields: Any
+) -> CountedProcedure:
+    """The count of a procedure with the tracklets of each polyp, and further fields."""
+    return CountedProcedure(
+        procedure_id,
+        len(polyps),
+        tracklets=sum(map(len, polyps.values())),
+        groups=tuple(CountedPolyp(name, tuple(members)) for name, members in polyps.items()),
+        false_alarms=len(fields.get("alarms", ())),
+        **fields,
     )
-    similarity = np.eye(5) * 0.5 + 0.5
-    links = (Question((2,), (0, 1), False, 0.6, (2, 0)),)
-    return ReportedProcedure(name, 3000, members, 25.0, 2, similarity, True, links)
+
+
+def procedure(name: str = "p0", prefix: str = "") -> ReportedProcedure:
+    """Five tracklets of two true polyps, counted as three; their ids begin with the prefix."""
+    spans = ((0, 99), (150, 260), (700, 720), (1000, 1100), (1050, 1200))
+    t = [tracklet(f"{prefix}t{i}", first, last) for i, (first, last) in enumerate(spans)]
+    ids = [one.tracklet_id for one in t]
+    links = (CountedQuestion((ids[2],), (ids[0], ids[1]), False, 0.6),)
+    polyps = {"x": t[:2], "z": t[2:3], "y": t[3:]}
+    return ReportedProcedure(
+        counted(name, polyps, converged=True, to_look_at=links),
+        3000,
+        25.0,
+        2,
+        {name: prefix + true for name, true in zip(ids, "aaabb", strict=True)},
+        dict.fromkeys(ids, np.full((120, 100, 3), 90, dtype=np.uint8)),
+        np.eye(5) * 0.5 + 0.5,
+    )
+
+
+def changed(case: ReportedProcedure, **fields: Any) -> ReportedProcedure:
+    """A procedure with other fields of its count."""
+    return replace(case, counted=replace(case.counted, **fields))
 
 
 def comparison() -> Comparison:
@@ -65,7 +92,7 @@ def report() -> Report:
         "c456",
         7,
         True,
-        procedures=(procedure("p0"), replace(procedure("p1"), converged=False)),
+        procedures=(procedure("p0"), changed(procedure("p1"), converged=False)),
         comparison=comparison(),
         curves={
             "loss": (3.0, 2.0, 1.5),
@@ -94,15 +121,18 @@ def procedures(draw: st.DrawFn) -> ReportedProcedure:
     """Random procedures: with overlaps, unknown truth, one-frame tracklets or no tracklets."""
     n = draw(st.integers(0, 12))
     n_frames = draw(st.integers(1, 5000))
-    members = []
+    polyps: dict[str, list[CountedTracklet]] = {}
+    true_polyps = {}
     for index in range(n):
         first = draw(st.integers(0, n_frames - 1))
         last = draw(st.integers(first, n_frames - 1))
-        predicted = draw(st.sampled_from(["x", "y", "z"]))
+        polyp = draw(st.sampled_from(["x", "y", "z"]))
+        polyps.setdefault(polyp, []).append(CountedTracklet(f"t{index}", first, last))
         true = draw(st.sampled_from(["a", "b", "c", None]))
-        members.append(ReportedTracklet(f"t{index}", first, last, predicted, true))
+        if true is not None:
+            true_polyps[f"t{index}"] = true
     fps = draw(st.sampled_from([None, 25.0, 59.94]))
-    return ReportedProcedure("p", n_frames, tuple(members), fps)
+    return ReportedProcedure(counted("p", polyps), n_frames, fps, true_polyps=true_polyps)
 
 
 class ParsedPage(HTMLParser):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.counting.result import CountedProcedure
 from polyplink.report.contents import ReportedProcedure
 from polyplink.report.formats import Texts
 from polyplink.report.polyps import TICKS, Timeline, assign_lanes, describe, layout, match
@@ -24,7 +25,8 @@ def test_every_polyp_has_a_line_with_its_views_and_ticks_are_few(case: ReportedP
     drawing, matching = draw(case), match(case)
     counted = [f"polyp {polyp.label}" for polyp in matching.counted.values()]
     true = [f"true {polyp.label}" for polyp in matching.true.values()]
-    unknown = ["unknown"] * bool(true and any(t.polyp_id is None for t in case.tracklets))
+    all_known = len(case.true_polyps) == len(case.tracklets)
+    unknown = ["unknown"] if true and not all_known else []
     assert [row.name for row in drawing.rows] == counted + true + unknown
     titles = sorted(describe(t, matching, case.fps, Texts()) for t in case.tracklets)
     for rows in (drawing.rows[: len(counted)], drawing.rows[len(counted) :]):
@@ -59,7 +61,7 @@ def test_hover_texts_and_the_summary_describe_the_views() -> None:
     # 3,000 frames at 25 a second: two minutes
     assert [text for _, text in draw(case).ticks][:3] == ["0:00", "0:10", "0:20"]
     assert [text for _, text in draw(replace(case, fps=None)).ticks][:2] == ["0", "500"]
-    slow = replace(case, n_frames=5, fps=0.5, tracklets=())
+    slow = ReportedProcedure(CountedProcedure("p"), n_frames=5, fps=0.5)
     assert [text for _, text in draw(slow).ticks] == [f"0:{second:02d}" for second in range(11)]
 
 

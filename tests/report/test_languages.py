@@ -11,19 +11,18 @@ import pytest
 
 from polyplink import __version__
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
-from polyplink.associate.identities import OperatingPoint, Question
-from polyplink.associate.probes import Reading
+from polyplink.associate.identities import OperatingPoint
 from polyplink.core.messages import Message, text_of
+from polyplink.counting.result import CountedQuestion, CountedTracklet
 from polyplink.data.faults import Faults, place_of
 from polyplink.report.contents import (
     Report,
     ReportedProcedure,
-    ReportedTracklet,
     named_stages,
     setting_facts,
 )
 from polyplink.report.page import MOST_VIEWS, render, render_fragment
-from tests.report.sample import ParsedPage, procedure, report, tracklet
+from tests.report.sample import ParsedPage, counted, procedure, report
 
 # Words that stay: of commands, settings and units; terms that are the same in a language.
 TYPED = {
@@ -72,48 +71,38 @@ class SeenTexts(HTMLParser):
         return [line for text in self.texts for line in text.split("\n")]
 
 
-def named(case: ReportedProcedure, name: str) -> ReportedProcedure:
-    """A procedure with names that are recognised as data."""
-    members = tuple(
-        replace(
-            one,
-            tracklet_id=f"DATA-{name}{one.tracklet_id}",
-            polyp_id=None if one.polyp_id is None else f"DATA-{one.polyp_id}",
-        )
-        for one in case.tracklets
-    )
-    return replace(case, procedure_id=f"DATA-{name}", tracklets=members)
-
-
 def reports() -> list[Report]:
     """Counts with every section, every remark, and every thing that can be missing."""
-    full = procedure()
-    wrong = replace(full.tracklets[0], bridged=0.25, predicted="y", crop=None)
+    full = procedure("DATA-A", "DATA-")
+    t = [replace(one, bridged=0.25 * (one.tracklet_id == "DATA-t0")) for one in full.tracklets]
     alarms = tuple(
-        replace(tracklet(f"DATA-{i}", 2 * i, 2 * i + 1, ""), confidence=i / 20)
+        CountedTracklet(f"DATA-{i}", 2 * i, 2 * i + 1, shows_polyp=i / 20)
         for i in range(MOST_VIEWS + 2)
     )
-    apart = Question((1,), (0, 2, 3), False, 0.6, (1, 0))
-    joined = Question((3,), (4,), True, 0.2, (3, 4))
-    many_views = tuple(
-        ReportedTracklet(f"t{i}", 9 * i, 9 * i + 5, "x") for i in range(MOST_VIEWS + 1)
-    )
-    known = replace(
-        full,
-        tracklets=(wrong, *full.tracklets[1:]),
-        questions=(apart, joined),
-        alarms=alarms,
-        interval=(2, 4),
+    grey = full.crops["DATA-t0"]
+    apart = CountedQuestion(("DATA-t1",), ("DATA-t0", "DATA-t2", "DATA-t3"), False, 0.6)
+    joined = CountedQuestion(("DATA-t3",), ("DATA-t4",), True, 0.2)
+    polyps = {"y": (t[0], *t[3:]), "x": t[1:2], "z": t[2:3]}  # the first is wrong
+    known = counted(
+        "DATA-A",
+        polyps,
+        low=2,
+        high=4,
         converged=False,
-        readings={"x": Reading(5.2, 3.1, 8.7, adenoma=0.72)},
+        alarms=alarms,
+        to_look_at=(apart, joined),
     )
-    unknown = ReportedProcedure("", 3000, many_views, interval=(1, 1), converged=True)
-    without_views = ReportedProcedure("", 100, (), n_polyps=1)
+    x = replace(known.groups[1], size_mm=5.2, size_low_mm=3.1, size_high_mm=8.7, adenoma=0.72)
+    known = replace(known, groups=(known.groups[0], x, known.groups[2]))
+    pictures = dict.fromkeys([one.tracklet_id for one in (*t[1:], *alarms)], grey)
+    many_views = [CountedTracklet(f"DATA-t{i}", 9 * i, 9 * i + 5) for i in range(MOST_VIEWS + 1)]
+    unknown = counted("DATA-B", {"x": many_views}, low=1, high=1, converged=True)
+    without_views = counted("DATA-D", {}, alarms=alarms[:1])
     procedures = (
-        named(known, "A"),
-        named(unknown, "B"),
-        named(without_views, "C"),
-        named(replace(without_views, alarms=alarms[:1]), "D"),
+        replace(full, counted=known, crops=pictures),
+        ReportedProcedure(unknown, 3000),
+        ReportedProcedure(counted("DATA-C", {}), 100, n_polyps=1),
+        ReportedProcedure(without_views, 100, n_polyps=1, crops=pictures),
     )
     origin = "links fitted on 2068 pairs of tracklets of 40 procedures; cross-fitted there: count "
     origin += "off by 0.33 polyps on average, right in 70 %"
@@ -155,11 +144,19 @@ def reports() -> list[Report]:
     )
     facts = setting_facts(temporal)
     other_point = replace(recorded, procedures=(), curves={}, operating_point=facts)
-    alone = replace(full, tracklets=full.tracklets[:1], similarity=np.ones((1, 1)), questions=())
+    alone = ReportedProcedure(
+        counted("DATA-A", {"x": full.tracklets[:1]}, converged=True),
+        3000,
+        25.0,
+        2,
+        {"DATA-t0": "DATA-a"},
+        full.crops,
+        np.ones((1, 1)),
+    )
     return [
         recorded,
         replace(other_point, ask_below=None, seed=None),
-        Report("DATA-1", "DATA-2", "2025", "DATA-3", procedures=(named(alone, "A"),)),
+        Report("DATA-1", "DATA-2", "2025", "DATA-3", procedures=(alone,)),
         Report("DATA-1", "DATA-2", "2025", "DATA-3", curves={"loss": ()}),
     ]
 

@@ -13,16 +13,18 @@ import pytest
 import simplejpeg
 from hypothesis import given, settings
 
-from polyplink.associate.identities import Question
+from polyplink.counting.result import CountedProcedure, CountedQuestion, CountedTracklet
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import Comparison, FigureColumn, Method
-from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet
+from polyplink.report.contents import Report, ReportedProcedure
 from polyplink.report.page import VIEW, jpeg, most_doubtful, render
 from polyplink.report.polyps import match
 from tests.report.sample import (
     HTML_INJECTION,
     ParsedPage,
+    changed,
     comparison,
+    counted,
     procedure,
     procedures,
     report,
@@ -91,18 +93,18 @@ def test_a_page_with_only_a_comparison_has_figures_and_no_counts() -> None:
 
 
 def test_texts_from_data_are_escaped() -> None:
+    polyps = {
+        HTML_INJECTION: (CountedTracklet(HTML_INJECTION, 0, 9, confidence=0.5),),
+        "x": (CountedTracklet("t", 20, 29),),
+    }
+    questions = (CountedQuestion((HTML_INJECTION,), ("t",), False, 0.9),)
     hostile_procedure = ReportedProcedure(
-        HTML_INJECTION,
+        counted(HTML_INJECTION, polyps, converged=False, to_look_at=questions),
         100,
-        (
-            ReportedTracklet(HTML_INJECTION, 0, 9, HTML_INJECTION, HTML_INJECTION, 0.5),
-            ReportedTracklet("t", 20, 29, "x", "other"),
-        ),
         25.0,
         2,
-        np.ones((2, 2)),
-        False,
-        (Question((0,), (1,), False, 0.9, (0, 1)),),
+        {HTML_INJECTION: HTML_INJECTION, "t": "other"},
+        similarity=np.ones((2, 2)),
     )
     metric = FigureColumn(
         "m", HTML_INJECTION, HTML_INJECTION, 1.0, HTML_INJECTION, HTML_INJECTION, "reference"
@@ -197,7 +199,7 @@ def test_empty_sections_say_that_they_are_empty() -> None:
         assert part in page.words
     empty_sections = replace(
         EMPTY,
-        procedures=(ReportedProcedure("p", 10, ()),),
+        procedures=(ReportedProcedure(CountedProcedure("p"), 10),),
         comparison=Comparison((), ()),
         curves={"loss": ()},
     )
@@ -239,13 +241,14 @@ def test_crops_are_stored_small() -> None:
 
 def test_a_long_strip_keeps_wrong_and_least_certain_views() -> None:
     members = [
-        ReportedTracklet(f"t{i}", 100 * i, 100 * i + 50, "x", "a", 0.9 - 0.01 * i)
+        CountedTracklet(f"t{i}", 100 * i, 100 * i + 50, confidence=0.9 - 0.01 * i)
         for i in range(20)
     ]
-    members[0] = replace(members[0], polyp_id="b", confidence=1.0)
+    members[0] = replace(members[0], confidence=1.0)
     members[1] = replace(members[1], confidence=None)
-    members[2] = replace(members[2], confidence=float("nan"))
-    case = ReportedProcedure("p", 3000, tuple(members))
+    members[2] = replace(members[2], confidence=0.0)
+    true_polyps = {tracklet.tracklet_id: "a" for tracklet in members} | {"t0": "b"}
+    case = ReportedProcedure(counted("p", {"x": members}), 3000, true_polyps=true_polyps)
     views = most_doubtful(members, match(case))
     assert [t.tracklet_id for t in views] == [f"t{i}" for i in (0, 1, 2, *range(11, 20))]
     assert "the 12 least certain shown" in render(replace(EMPTY, procedures=(case,)))
@@ -254,8 +257,8 @@ def test_a_long_strip_keeps_wrong_and_least_certain_views() -> None:
 def test_links_of_all_procedures_are_listed_least_certain_first() -> None:
     procedures_with_links = []
     for name, confidence in (("p0", (0.3, 0.1)), ("p1", (0.2, 0.45))):
-        links = tuple(Question((0, 1, 2), (3,), True, s, (0, 3)) for s in confidence)
-        procedures_with_links.append(replace(procedure(name), questions=links))
+        links = tuple(CountedQuestion(("t0", "t1", "t2"), ("t3",), True, p) for p in confidence)
+        procedures_with_links.append(changed(procedure(name), to_look_at=links))
     text = render(replace(EMPTY, procedures=tuple(procedures_with_links)))
     link_list = text[text.index('<ol class="pairs">') : text.index("</ol>")]
     assert re.findall(r">(\d+ %) likely<", link_list) == ["10 %", "20 %", "30 %", "45 %"]

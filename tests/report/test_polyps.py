@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from itertools import permutations
 
 from hypothesis import given
@@ -9,34 +10,34 @@ from tests.report.sample import procedure, procedures
 
 def most_shared_frames(case: ReportedProcedure) -> int:
     """Largest number of shared frames over all one-to-one pairings."""
-    known = [t for t in case.tracklets if t.polyp_id is not None]
-    counted = sorted({t.predicted for t in known})
-    true = sorted({t.polyp_id for t in known if t.polyp_id is not None})
-    partners = [*true, *[None] * len(counted)]
-    best = 0
-    for order in permutations(partners, len(counted)):
-        partner = dict(zip(counted, order, strict=True))
-        frames = sum(t.last - t.first + 1 for t in known if partner[t.predicted] == t.polyp_id)
-        best = max(best, frames)
-    return best
+    counted = [polyp.polyp for polyp in case.counted.groups]
+    partners = [*sorted({*case.true_polyps.values()}), *[None] * len(counted)]
+    orders = permutations(partners, len(counted))
+    return max(shared_frames(case, dict(zip(counted, order, strict=True))) for order in orders)
+
+
+def shared_frames(case: ReportedProcedure, partner: Mapping[str, str | None]) -> int:
+    """Frames in which a counted polyp and its partner, the true polyp, are the same tracklet."""
+    return sum(
+        t.last_frame - t.first_frame + 1
+        for polyp in case.counted.groups
+        for t in polyp.tracklets
+        if t.tracklet_id in case.true_polyps
+        and case.true_polyps[t.tracklet_id] == partner[polyp.polyp]
+    )
 
 
 @given(procedures())
 def test_the_pairing_maximises_shared_frames(case: ReportedProcedure) -> None:
-    matching = match(case)
-    shared = sum(
-        t.last - t.first + 1
-        for t in case.tracklets
-        if t.polyp_id is not None and matching.counted[t.predicted].partner == t.polyp_id
-    )
-    assert shared == most_shared_frames(case)
+    partner = {name: polyp.partner for name, polyp in match(case).counted.items()}
+    assert shared_frames(case, partner) == most_shared_frames(case)
 
 
 @given(procedures())
 def test_the_pairing_is_one_to_one_and_partners_look_alike(case: ReportedProcedure) -> None:
     matching = match(case)
-    assert set(matching.counted) == {t.predicted for t in case.tracklets}
-    assert set(matching.true) == {t.polyp_id for t in case.tracklets} - {None}
+    assert list(matching.counted) == [polyp.polyp for polyp in case.counted.groups]
+    assert {*matching.true} == {*case.true_polyps.values()}
     for counted_polyp in matching.counted.values():
         if counted_polyp.partner is not None:
             true_polyp = matching.true[counted_polyp.partner]
@@ -44,9 +45,11 @@ def test_the_pairing_is_one_to_one_and_partners_look_alike(case: ReportedProcedu
             assert true_polyp.look == counted_polyp.look
     polyps = [*matching.counted.values(), *(p for p in matching.true.values() if not p.partner)]
     assert len({p.look for p in polyps}) == len(polyps)
-    for tracklet in case.tracklets:
-        is_right = matching.counted[tracklet.predicted].partner == tracklet.polyp_id
-        assert matching.is_wrong(tracklet) == (tracklet.polyp_id is not None and not is_right)
+    for polyp in case.counted.groups:
+        for tracklet in polyp.tracklets:
+            true = case.true_polyps.get(tracklet.tracklet_id)
+            is_right = matching.counted[polyp.polyp].partner == true
+            assert matching.is_wrong(tracklet) == (true is not None and not is_right)
 
 
 def test_labels_are_in_the_order_of_first_appearance_and_a_split_is_wrong() -> None:

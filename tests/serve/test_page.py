@@ -26,13 +26,13 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from polyplink.associate.identities import Question
 from polyplink.counting.corrections import Correction, append_correction
-from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet
+from polyplink.counting.result import CountedQuestion, CountedTracklet
+from polyplink.report.contents import Report, ReportedProcedure
 from polyplink.report.page import render
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, hand_off
-from tests.report.sample import comparison
+from tests.report.sample import comparison, counted
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
@@ -360,12 +360,14 @@ def forty_polyps(state: dict[str, Any]) -> dict[str, Any]:
 def open_report(context: BrowserContext, path: Path) -> Page:
     """The report of a procedure with forty polyps and many questions."""
     crop = np.full((160, 160, 3), 90, dtype=np.uint8)
-    views = [
-        ReportedTracklet(f"t{i}", 50 * i, 50 * i + 35, f"p{i // 6}", None, 0.5, crop)
-        for i in range(240)
-    ]
-    links = [Question((i,), (i + 1, i + 2), True, 0.3, (i, i + 1)) for i in range(0, 90, 6)]
-    case = ReportedProcedure(LONG_NAME, 12_000, tuple(views), 25.0, None, None, True, tuple(links))
+    views = [CountedTracklet(f"t{i}", 50 * i, 50 * i + 35, confidence=0.5) for i in range(240)]
+    links = tuple(
+        CountedQuestion((f"t{i}",), (f"t{i + 1}", f"t{i + 2}"), True, 0.3) for i in range(0, 90, 6)
+    )
+    polyps = {f"p{i}": views[6 * i : 6 * i + 6] for i in range(40)}
+    count = counted(LONG_NAME, polyps, converged=True, to_look_at=links)
+    crops = dict.fromkeys((view.tracklet_id for view in views), crop)
+    case = ReportedProcedure(count, 12_000, 25.0, crops=crops)
     path.write_text(render(Report("Polyp count", "data", "today", "here", procedures=(case,))))
     page = context.new_page()
     page.goto(path.as_uri())

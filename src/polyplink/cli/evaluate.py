@@ -356,6 +356,7 @@ def _page(
     seconds: Mapping[str, float],
 ) -> "Report":
     """The report: the table, and time lines as `count` would draw them."""
+    from polyplink.counting.count_part import counted_procedures
     from polyplink.counting.link import coverage_of, known_counts, link_messages, link_part
     from polyplink.report.contents import build_report
 
@@ -364,15 +365,12 @@ def _page(
     return build_report(
         "Evaluation",
         weights,
-        encoded,
-        part.point,
-        part.procedures,
+        part,
+        counted_procedures(part),
         seconds=seconds,
-        alarms=part.screened.alarms,
         comparison=table,
         notes=notes if coverage is None else (*notes, f"{coverage}."),
         messages=[*part.cover.warnings(part.point), *link_messages(part.point, part.procedures)],
-        basis=part.cover.basis_of(procedure.identities.interval for procedure in part.procedures),
     )
 
 

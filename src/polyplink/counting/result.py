@@ -69,6 +69,12 @@ class CountedQuestion:
     joined: bool
     probability_of_one_polyp: float
 
+    @property
+    def confidence(self) -> float:
+        """Probability that the count is right about the link."""
+        p = self.probability_of_one_polyp
+        return p if self.joined else 1.0 - p
+
 
 @dataclass(frozen=True)
 class CountedProcedure:

@@ -288,14 +288,11 @@ def count_data(
     page = build_report(
         Message("report.title"),
         weights,
-        encoded,
-        linked.point,
-        linked.procedures,
+        linked,
+        count.procedures,
         seconds=record.seconds,
-        alarms=linked.screened.alarms,
         notes=notes,
         messages=(*review_notes, *outdated, *count.messages),
-        basis=count.basis,
         language=language,
     )
 
@@ -336,13 +333,14 @@ def _count_table(report: Report) -> Table:
     for name in ("views", "polyps", *true_column, "open questions"):
         table.add_column(name, justify="right")
     for procedure in report.procedures:
+        counted = procedure.counted
         true = [number(procedure.n_polyps, 0)] if with_truth else []
         table.add_row(
-            Text(procedure.procedure_id),
-            str(len(procedure.tracklets)),
-            Texts().count(procedure.n_counted, procedure.interval),
+            Text(counted.procedure_id),
+            str(counted.tracklets),
+            Texts().count(counted.polyps, counted.low, counted.high),
             *true,
-            str(len(procedure.questions)),
+            str(len(counted.to_look_at)),
         )
     return table
 

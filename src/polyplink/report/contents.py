@@ -1,7 +1,7 @@
 """The contents of a report, the page of a count or an evaluation, and how they are filled.
 
-The contents are made from the linked procedures, for one page, and not stored; the stored result is
-a `counting.result.Count`. The other modules here turn contents into pages, tables and plots.
+The contents are the counted procedures, as count.json stores them, with pictures, similarities and
+true polyps for one page. The other modules here turn contents into pages, tables and plots.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,19 +16,18 @@ from numpy.typing import NDArray
 
 from polyplink import __version__
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import OperatingPoint, Question
-from polyplink.associate.probes import Reading
+from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.runs import machine
-from polyplink.counting.link import LinkedProcedure
+from polyplink.counting.link import LinkedPart, LinkedProcedure
+from polyplink.counting.result import CountedProcedure, CountedTracklet
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.weights import weights_path
 from polyplink.tracklets.prepare import Prepared
 
 if TYPE_CHECKING:
-    from polyplink.encoders.encode import Encoded
     from polyplink.report.comparison import Comparison
 
 Values = tuple[float | None, ...]
@@ -37,77 +36,43 @@ Fact = tuple[Line, float | Line | Sequence[Message]]  # name and value of a sett
 
 
 @dataclass(frozen=True)
-class ReportedTracklet:
-    """A tracklet in the report.
-
-    Attributes:
-        tracklet_id: Name, unique in the procedure.
-        first: First frame, from 0.
-        last: Last frame, inclusive.
-        predicted: The counted polyp to which the tracklet is assigned.
-        polyp_id: The true polyp, or None if unknown.
-        confidence: Confidence of the assignment in [0, 1]; None or NaN if unknown.
-        crop: One view, uint8 (height, width, 3) RGB, or None.
-        bridged: Share of the frames without a box, in [0, 1].
-    """
-
-    tracklet_id: str
-    first: int
-    last: int
-    predicted: str
-    polyp_id: str | None = None
-    confidence: float | None = None
-    crop: NDArray[np.uint8] | None = field(default=None, repr=False)
-    bridged: float = 0.0
-
-
-@dataclass(frozen=True)
 class ReportedProcedure:
-    """A procedure in the report: its tracklets and their predicted identities.
+    """A counted procedure, with what only the report shows of it.
 
     Attributes:
-        procedure_id: Name of the procedure.
+        counted: Its count.
         n_frames: Frames in the recording.
-        tracklets: The tracklets, in any order.
         fps: Frames per second; None if unknown, the time line then shows frame numbers.
         n_polyps: True number of polyps, or None if unknown.
-        similarity: float (n, n), as clustered, in the order of `tracklets`; or None.
-        converged: Whether the clustering converged; None if it does not iterate.
-        questions: The links to review; their rows are indices of `tracklets`.
-        alarms: Tracklets that were left out as false alarms; `confidence` is the probability that
-            they do show a polyp, and `predicted` is meaningless.
-        interval: Lowest and highest number of polyps, 90 %, or None.
-        readings: Name of a counted polyp -> its size and histology.
+        true_polyps: Id of a counted tracklet -> the true polyp that it shows, where known.
+        crops: Id of a tracklet -> one view of it, uint8 (height, width, 3) RGB.
+        similarity: float (n, n), as clustered, ordered by counted polyp, then time; or None.
 
     Raises:
         PolyplinkError: If a tracklet ends after the recording.
     """
 
-    procedure_id: str
+    counted: CountedProcedure
     n_frames: int
-    tracklets: tuple[ReportedTracklet, ...] = field(repr=False)
     fps: float | None = None
     n_polyps: int | None = None
+    true_polyps: Mapping[str, str] = field(default_factory=dict, repr=False)
+    crops: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict, repr=False)
     similarity: NDArray[np.floating] | None = field(default=None, repr=False)
-    converged: bool | None = None
-    questions: tuple[Question, ...] = field(default=(), repr=False)
-    alarms: tuple[ReportedTracklet, ...] = field(default=(), repr=False)
-    interval: tuple[int, int] | None = None
-    readings: Mapping[str, Reading] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        for tracklet in (*self.tracklets, *self.alarms):
-            if tracklet.last >= self.n_frames:
+        for tracklet in (*self.tracklets, *self.counted.alarms):
+            if tracklet.last_frame >= self.n_frames:
                 raise PolyplinkError(
-                    f"procedure {self.procedure_id!r}: tracklet {tracklet.tracklet_id!r} ends at "
-                    f"frame {tracklet.last} of {self.n_frames}",
+                    f"procedure {self.counted.procedure_id!r}: tracklet {tracklet.tracklet_id!r} "
+                    f"ends at frame {tracklet.last_frame} of {self.n_frames}",
                     "correct n_frames",
                 )
 
     @property
-    def n_counted(self) -> int:
-        """Number of counted polyps, that is, groups of tracklets."""
-        return len({tracklet.predicted for tracklet in self.tracklets})
+    def tracklets(self) -> tuple[CountedTracklet, ...]:
+        """The tracklets of all polyps."""
+        return tuple(tracklet for polyp in self.counted.groups for tracklet in polyp.tracklets)
 
 
 @dataclass(frozen=True)
@@ -169,16 +134,13 @@ class Report:
 def build_report(
     title: Line,
     weights: Path,
-    encoded: "Encoded",
-    point: OperatingPoint,
-    linked: Sequence[LinkedProcedure],
+    part: LinkedPart,
+    counted: Sequence[CountedProcedure],
     *,
     seconds: Mapping[str, float],
-    alarms: pl.DataFrame | None = None,
     comparison: "Comparison | None" = None,
     notes: Sequence[Line] = (),
     messages: Sequence[Message] = (),
-    basis: Line | None = None,
     language: str = "en",
 ) -> Report:
     """The page of a count or an evaluation.
@@ -186,44 +148,42 @@ def build_report(
     Args:
         title: Headline.
         weights: Path or name of the weights; a training history in the same folder is shown.
-        encoded: The part and its vectors.
-        point: The operating point of the links.
-        linked: The linked procedures; procedures of the part that are missing here have no
-            tracklets and are shown as empty.
+        part: The linked part.
+        counted: The count of each of its procedures, from `count_part.counted_procedures`.
         seconds: Time per stage.
-        alarms: Tracklets that were left out as false alarms, from `screen`.
         comparison: Table of methods; None for a count.
         notes: Notes.
         messages: Warnings.
-        basis: A sentence on the data of the intervals' calibration; None without intervals.
         language: Language of the page.
 
     Raises:
         PolyplinkError: If the training history is broken.
     """
-    prepared, record = encoded.prepared, encoded.first.record
-    by_name = {procedure.procedure_id: procedure for procedure in linked}
+    prepared, encoder = part.encoded.prepared, part.encoded.first
+    record = encoder.record
+    linked = {procedure.procedure_id: procedure for procedure in part.procedures}
     seed = record.recipe.get("seed")
     selection_loss = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, selection_loss)
     best = record.origin.get("epoch")
     return Report(
         title=title,
-        weights=encoded.first.key,
+        weights=encoder.key,
         crops=prepared.key,
         seed=seed if isinstance(seed, int) else None,
         procedures=tuple(
-            _procedure(name, by_name.get(name), prepared, alarms) for name in prepared.procedures
+            _procedure(procedure, linked.get(procedure.procedure_id), prepared)
+            for procedure in counted
         ),
         comparison=comparison,
         curves=curves,
         best_epoch=int(best) if curves and best is not None else None,
-        operating_point=setting_facts(point),
+        operating_point=setting_facts(part.point),
         seconds=named_stages(seconds),
         notes=tuple(notes),
         warnings=tuple(messages),
-        basis=basis or "",
-        ask_below=point.ask_below,
+        basis=part.cover.basis_of(procedure.low for procedure in counted) or "",
+        ask_below=part.point.ask_below,
         language=language,
         **_provenance(prepared),
     )
@@ -330,55 +290,29 @@ def _interval_rule(spread: float, point: OperatingPoint) -> list[Message]:
 
 
 def _procedure(
-    procedure_id: str,
-    linked: LinkedProcedure | None,
-    prepared: Prepared,
-    alarms: pl.DataFrame | None,
+    counted: CountedProcedure, linked: LinkedProcedure | None, prepared: Prepared
 ) -> ReportedProcedure:
-    """A procedure of the report; without tracklets its time line is empty."""
-    row: dict[str, Any] = prepared.data.procedures.row(
-        by_predicate=pl.col("procedure_id") == procedure_id, named=True
-    )
-    polyps = prepared.data.polyps
-    # Polyps without a tracklet count too; without any known polyp the true number is unknown.
-    n_polyps = None if polyps.is_empty() else polyps.filter(procedure_id=procedure_id).height
-    crops = prepared.crops(procedure_id)
-
-    def tracklet_of(tracklet: Mapping[str, Any], predicted: str, score: float) -> ReportedTracklet:
-        return ReportedTracklet(
-            tracklet_id=tracklet["tracklet_id"],
-            first=tracklet["first_frame"],
-            last=tracklet["last_frame"],
-            predicted=predicted,
-            polyp_id=tracklet["polyp_id"],
-            confidence=None if np.isnan(score) else float(score),
-            crop=np.array(crops[tracklet["crop_first"] + tracklet["n_crops"] // 2]),  # the middle
-            bridged=tracklet["bridged"],
-        )
-
-    alarm_rows = [] if alarms is None else alarms.filter(procedure_id=procedure_id).rows(named=True)
-    empty = ReportedProcedure(
-        procedure_id,
+    """A procedure of the report; without linked tracklets its time line is empty."""
+    name, data = counted.procedure_id, prepared.data
+    row = data.procedures.row(by_predicate=pl.col("procedure_id") == name, named=True)
+    crops, table = prepared.crops(name), prepared.tracklets.filter(procedure_id=name)
+    middle = table.select("tracklet_id", pl.col("crop_first") + pl.col("n_crops") // 2)
+    reported = ReportedProcedure(
+        counted,
         row["n_frames"],
-        (),
         fps=row["fps"],
-        n_polyps=n_polyps,
-        alarms=tuple(tracklet_of(item, "", item["shows_polyp"]) for item in alarm_rows),
+        # Polyps without a tracklet count too; without any known polyp the true number is unknown.
+        n_polyps=data.polyps.filter(procedure_id=name).height if data.polyps.height else None,
+        crops={tracklet_id: np.array(crops[i]) for tracklet_id, i in middle.iter_rows()},
     )
     if linked is None:
-        return empty
-    tracklets = linked.tracklets
-    rows = tracklets.table.rows(named=True)
-    identities, names = linked.identities, linked.identities.names
-    of_each = zip(rows, identities.labels, identities.scores, strict=True)
+        return reported
+    labels, first_frames = linked.identities.labels, linked.table["first_frame"].to_numpy()
+    order = np.lexsort((first_frames, labels))
     return replace(
-        empty,
-        tracklets=tuple(tracklet_of(item, names[label], score) for item, label, score in of_each),
-        interval=identities.interval,
-        readings=dict(zip(names, linked.readings, strict=True)),
-        similarity=identities.similarity,
-        converged=identities.converged,
-        questions=tuple(question for question in identities.questions if question.close),
+        reported,
+        true_polyps=dict(linked.table.select("tracklet_id", "polyp_id").drop_nulls().iter_rows()),
+        similarity=linked.identities.similarity[np.ix_(order, order)],
     )
 
 

@@ -162,14 +162,11 @@ class Texts:
         text = clock(seconds)
         return f"{text} {'h' if text.count(':') == 2 else 'min'}"
 
-    def count(self, polyps: int, interval: tuple[int, int] | None) -> str:
+    def count(self, polyps: int, low: int | None, high: int | None) -> str:
         """A count with its interval, as "5 (4 to 6)"; "5" if the interval is a single number."""
-        low, high = interval or (0, 0)
-        return (
-            f"{polyps} ({self('interval.short', low=low, high=high)})"
-            if low < high
-            else f"{polyps}"
-        )
+        if low == high:
+            return str(polyps)
+        return f"{polyps} ({self('interval.short', low=low, high=high)})"
 
     def interval(self, low: int | None, high: int | None, polyps: int | None = None) -> str:
         """The 90 % interval of a count, as a phrase."""

@@ -13,9 +13,10 @@ from jinja2 import Environment
 from numpy.typing import NDArray
 
 from polyplink.core.artefacts import write_text
+from polyplink.counting.result import CountedPolyp, CountedTracklet
 from polyplink.data.files.images import data_uri, encode_jpeg
 from polyplink.data.vocabulary import SIMULATED
-from polyplink.report.contents import Report, ReportedProcedure, ReportedTracklet, Values
+from polyplink.report.contents import Report, ReportedProcedure, Values
 from polyplink.report.formats import Texts, environment
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
 from polyplink.report.polyps import HUES, Matching, Polyp, Timeline, describe, layout, match
@@ -37,8 +38,8 @@ class Strip(NamedTuple):
     """The views of a counted polyp."""
 
     polyp: Polyp
-    views: list[ReportedTracklet]
-    pictured: list[ReportedTracklet]  # those whose crops are on the page
+    counted: CountedPolyp
+    pictured: list[CountedTracklet]  # those whose crops are on the page
     n_wrong: int
 
 
@@ -47,12 +48,13 @@ class Section(NamedTuple):
 
     anchor: str
     procedure: ReportedProcedure
+    tracklets: dict[str, CountedTracklet]  # by id
     matching: Matching
     timeline: Timeline
     strips: list[Strip]
     matrix: str | None  # SVG: similarities ordered by counted polyp, then time
     n_wrong: int
-    alarms: list[ReportedTracklet]  # false alarms whose crops are on the page
+    alarms: list[CountedTracklet]  # false alarms whose crops are on the page
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -133,23 +135,26 @@ def _context(report: Report) -> dict[str, Any]:
     t = Texts(report.language)
     sections = [_section(index, p, t) for index, p in enumerate(report.procedures)]
     questions = [
-        (section, question) for section in sections for question in section.procedure.questions
+        (section, question)
+        for section in sections
+        for question in section.procedure.counted.to_look_at
     ]
     questions.sort(key=lambda of_section: of_section[1].confidence)
+    counted = [p.counted for p in report.procedures]
     with_truth = [p for p in report.procedures if p.n_polyps is not None]
     return {
         "report": report,
         "t": t,
         "sections": sections,
         "questions": questions[:MOST_QUESTIONS],
-        "counted": sum(p.n_counted for p in report.procedures),
+        "counted": sum(p.polyps for p in counted),
         "known": len(with_truth),  # procedures with a known number of polyps
-        "counted_where_known": sum(p.n_counted for p in with_truth),
+        "counted_where_known": sum(p.counted.polyps for p in with_truth),
         "n_true": sum(p.n_polyps or 0 for p in with_truth),
         "n_questions": len(questions),
-        "alarms": sum(len(p.alarms) for p in report.procedures),
-        "failed": sum(p.converged is False for p in report.procedures),
-        "intervals": any(p.interval is not None for p in report.procedures),
+        "alarms": sum(p.false_alarms for p in counted),
+        "failed": sum(p.converged is False for p in counted),
+        "intervals": any(p.low is not None for p in counted),
         "figures_with_sd": report.comparison is not None
         and any(
             figure.sd is not None
@@ -173,53 +178,51 @@ def _methods_drawn(comparison: "Comparison | None") -> str:
 def _section(index: int, procedure: ReportedProcedure, t: Texts) -> Section:
     """Match the polyps of a procedure, and draw its time line, views and similarities."""
     # The views of each polyp.
-    matching, members = match(procedure), procedure.tracklets
-    polyps = list(matching.counted.values())
-    strips = []
-    for polyp in polyps:
-        views = [tracklet for tracklet in members if tracklet.predicted == polyp.name]
-        n_wrong = sum(map(matching.is_wrong, views))
-        strips.append(Strip(polyp, views, most_doubtful(views, matching), n_wrong))
+    matching, counted = match(procedure), procedure.counted
+    strips = [
+        Strip(
+            matching.counted[polyp.polyp],
+            polyp,
+            most_doubtful(polyp.tracklets, matching),
+            sum(map(matching.is_wrong, polyp.tracklets)),
+        )
+        for polyp in counted.groups
+    ]
 
-    # Similarities, ordered by counted polyp, then time.
+    # Their similarities.
     matrix = None
-    if procedure.similarity is not None and members:
-        place = {polyp.name: index for index, polyp in enumerate(polyps)}
-        rows = np.array([place[tracklet.predicted] for tracklet in members])
-        order = np.lexsort((np.array([tracklet.first for tracklet in members]), rows))
+    if procedure.similarity is not None and counted.groups:
         axes = plot_similarity(
-            np.asarray(procedure.similarity, dtype=np.float64)[np.ix_(order, order)],  # (n, n)
-            np.bincount(rows).tolist(),
-            [polyp.label for polyp in polyps],
-            [polyp.look for polyp in polyps],
+            np.asarray(procedure.similarity, dtype=np.float64),
+            [len(polyp.tracklets) for polyp in counted.groups],
+            [strip.polyp.label for strip in strips],
+            [strip.polyp.look for strip in strips],
             t("report.similarity"),
         )
-        name, n = procedure.procedure_id, len(members)
+        name, n = counted.procedure_id, counted.tracklets
         label = t("report.similarities_of", procedure=name, n=n)
         matrix = inline_svg(axes.figure, label, decimal=t("decimal"))
     return Section(
         f"procedure-{index + 1}",
         procedure,
+        {tracklet.tracklet_id: tracklet for tracklet in procedure.tracklets},
         matching,
         layout(procedure, matching, t),
         strips,
         matrix,
-        sum(map(matching.is_wrong, members)),
-        sorted(procedure.alarms, key=lambda alarm: -(alarm.confidence or 0.0))[:MOST_VIEWS],
+        sum(strip.n_wrong for strip in strips),
+        sorted(counted.alarms, key=lambda alarm: -(alarm.shows_polyp or 0.0))[:MOST_VIEWS],
     )
 
 
-def most_doubtful(members: list[ReportedTracklet], matching: Matching) -> list[ReportedTracklet]:
+def most_doubtful(members: Sequence[CountedTracklet], matching: Matching) -> list[CountedTracklet]:
     """At most 12 tracklets of a polyp, in temporal order; wrong and least certain ones first."""
 
-    def doubt(tracklet: ReportedTracklet) -> tuple[bool, float]:
-        confidence = tracklet.confidence or 0.0
-        return (
-            not matching.is_wrong(tracklet),
-            confidence if math.isfinite(confidence) else 0.0,
-        )
+    def doubt(tracklet: CountedTracklet) -> tuple[bool, float]:
+        return not matching.is_wrong(tracklet), tracklet.confidence or 0.0
 
-    return sorted(sorted(members, key=doubt)[:MOST_VIEWS], key=lambda t: (t.first, t.last))
+    doubtful = sorted(members, key=doubt)[:MOST_VIEWS]
+    return sorted(doubtful, key=lambda t: (t.first_frame, t.last_frame))
 
 
 def training_charts(

@@ -9,7 +9,7 @@ are computed; all lengths are in units of the drawing, pixels at its natural siz
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,8 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import linear_sum_assignment
 
-from polyplink.report.contents import ReportedProcedure, ReportedTracklet
+from polyplink.counting.result import CountedTracklet
+from polyplink.report.contents import ReportedProcedure
 from polyplink.report.formats import Texts, clock, percent
 
 # Six colours of Okabe and Ito (2008, "Color universal design") and a brown; the yellow and black of
@@ -80,28 +81,24 @@ class Matching:
     Attributes:
         counted: Counted polyps by name.
         true: True polyps by name; empty if the truth is unknown.
+        counted_of: Id of a tracklet -> the counted polyp to which it was assigned.
+        true_of: Id of a tracklet -> the polyp that it shows, where known.
     """
 
     counted: dict[str, Polyp]
     true: dict[str, Polyp]
+    counted_of: dict[str, Polyp]
+    true_of: dict[str, Polyp]
 
-    def counted_of(self, tracklet: ReportedTracklet) -> Polyp:
-        """The counted polyp to which a tracklet was assigned."""
-        return self.counted[tracklet.predicted]
-
-    def true_of(self, tracklet: ReportedTracklet) -> Polyp | None:
-        """The polyp that a tracklet shows, or None if unknown."""
-        return None if tracklet.polyp_id is None else self.true[tracklet.polyp_id]
-
-    def is_wrong(self, tracklet: ReportedTracklet) -> bool:
+    def is_wrong(self, tracklet: CountedTracklet) -> bool:
         """Whether a tracklet's true polyp is known and its counted polyp does not match it."""
-        partner = self.counted_of(tracklet).partner
-        return tracklet.polyp_id is not None and tracklet.polyp_id != partner
+        true = self.true_of.get(tracklet.tracklet_id)
+        return true is not None and true.name != self.counted_of[tracklet.tracklet_id].partner
 
 
-def in_time(procedure: ReportedProcedure) -> list[ReportedTracklet]:
-    """The tracklets of a procedure, sorted by time."""
-    return sorted(procedure.tracklets, key=lambda t: (t.first, t.last, t.tracklet_id))
+def in_time(tracklets: Iterable[CountedTracklet]) -> list[CountedTracklet]:
+    """The tracklets sorted by time."""
+    return sorted(tracklets, key=lambda t: (t.first_frame, t.last_frame, t.tracklet_id))
 
 
 def match(procedure: ReportedProcedure) -> Matching:
@@ -110,33 +107,36 @@ def match(procedure: ReportedProcedure) -> Matching:
     This is an exact linear assignment; two polyps without a common frame do not match. A true polyp
     has the look of its partner; true polyps without a partner get the next unused looks.
     """
-    tracklets = in_time(procedure)
-    counted = list(dict.fromkeys(t.predicted for t in tracklets))
-    true = list(dict.fromkeys(t.polyp_id for t in tracklets if t.polyp_id is not None))
+    groups, true_names = procedure.counted.groups, procedure.true_polyps
+    counted = [polyp.polyp for polyp in groups]
+    in_order = [one.tracklet_id for one in in_time(procedure.tracklets)]
+    true = list(dict.fromkeys(true_names[name] for name in in_order if name in true_names))
     frames = np.zeros((len(counted), len(true)), dtype=np.int64)  # (k, m), shared by two polyps
-    for tracklet in tracklets:
-        if tracklet.polyp_id is not None:
-            shared = tracklet.last - tracklet.first + 1
-            frames[counted.index(tracklet.predicted), true.index(tracklet.polyp_id)] += shared
+    for row, polyp in enumerate(groups):
+        for one in polyp.tracklets:
+            if one.tracklet_id in true_names:
+                column = true.index(true_names[one.tracklet_id])
+                frames[row, column] += one.last_frame - one.first_frame + 1
     rows, columns = linear_sum_assignment(frames, maximize=True)
     pairs = [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if frames[r, c] > 0]
     true_of, counted_of = dict(pairs), {column: row for row, column in pairs}
     alone = [index for index in range(len(true)) if index not in counted_of]
     looks = counted_of | {index: len(counted) + i for i, index in enumerate(alone)}
+    counted_polyps = {
+        name: Polyp(name, str(i + 1), look(i), true[true_of[i]] if i in true_of else None)
+        for i, name in enumerate(counted)
+    }
+    true_polyps = {
+        name: Polyp(
+            name, letters(i), look(looks[i]), counted[counted_of[i]] if i in counted_of else None
+        )
+        for i, name in enumerate(true)
+    }
     return Matching(
-        {
-            name: Polyp(name, str(i + 1), look(i), true[true_of[i]] if i in true_of else None)
-            for i, name in enumerate(counted)
-        },
-        {
-            name: Polyp(
-                name,
-                letters(i),
-                look(looks[i]),
-                counted[counted_of[i]] if i in counted_of else None,
-            )
-            for i, name in enumerate(true)
-        },
+        counted_polyps,
+        true_polyps,
+        {one.tracklet_id: counted_polyps[p.polyp] for p in groups for one in p.tracklets},
+        {tracklet_id: true_polyps[name] for tracklet_id, name in true_names.items()},
     )
 
 
@@ -192,18 +192,18 @@ def layout(procedure: ReportedProcedure, matching: Matching, t: Texts) -> Timeli
         matching: The polyps of the procedure, from `polyps.match`.
         t: The texts of the page.
     """
-    tracklets = in_time(procedure)
+    tracklets = in_time(procedure.tracklets)
     scale = WIDTH / max(1, procedure.n_frames)
 
     # The name, look and tracklets of each counted polyp and, after them, of each true one.
-    groups: list[tuple[str, Look | None, list[ReportedTracklet]]] = []
-    for polyp in matching.counted.values():
-        members = [tracklet for tracklet in tracklets if matching.counted_of(tracklet) == polyp]
-        groups.append((t("report.polyp", n=polyp.label), polyp.look, members))
+    groups: list[tuple[str, Look | None, list[CountedTracklet]]] = []
+    for group in procedure.counted.groups:
+        polyp = matching.counted[group.polyp]
+        groups.append((t("report.polyp", n=polyp.label), polyp.look, in_time(group.tracklets)))
     for polyp in matching.true.values():
-        members = [tracklet for tracklet in tracklets if matching.true_of(tracklet) == polyp]
+        members = [one for one in tracklets if matching.true_of.get(one.tracklet_id) == polyp]
         groups.append((t("report.true_row", label=polyp.label), polyp.look, members))
-    unknown = [tracklet for tracklet in tracklets if matching.true_of(tracklet) is None]
+    unknown = [one for one in tracklets if one.tracklet_id not in matching.true_of]
     if matching.true and unknown:
         groups.append((t("report.unknown_row"), None, unknown))
 
@@ -213,12 +213,12 @@ def layout(procedure: ReportedProcedure, matching: Matching, t: Texts) -> Timeli
     for name, row_look, members in groups:
         if len(rows) == len(matching.counted):
             bottom += BETWEEN
-        lanes = assign_lanes([(tracklet.first, tracklet.last) for tracklet in members])
+        lanes = assign_lanes([(tracklet.first_frame, tracklet.last_frame) for tracklet in members])
         bars = [
             Bar(
-                LEFT + tracklet.first * scale,
+                LEFT + tracklet.first_frame * scale,
                 bottom + lane * (BAR + GAP),
-                max(NARROWEST, (tracklet.last - tracklet.first + 1) * scale),
+                max(NARROWEST, (tracklet.last_frame - tracklet.first_frame + 1) * scale),
                 row_look,
                 matching.is_wrong(tracklet),
                 describe(tracklet, matching, procedure.fps, t),
@@ -234,7 +234,7 @@ def layout(procedure: ReportedProcedure, matching: Matching, t: Texts) -> Timeli
         if bar.wrong
     ]
     counts = {
-        "polyps": t("report.polyps", n=procedure.n_counted),
+        "polyps": t("report.polyps", n=procedure.counted.polyps),
         "views": t("views", n=len(tracklets)),
         "true": t("report.polyps", n=len(matching.true)),
         "wrong": t("views", n=len(crosses)),
@@ -253,13 +253,14 @@ def layout(procedure: ReportedProcedure, matching: Matching, t: Texts) -> Timeli
     )
 
 
-def describe(tracklet: ReportedTracklet, matching: Matching, fps: float | None, t: Texts) -> str:
+def describe(tracklet: CountedTracklet, matching: Matching, fps: float | None, t: Texts) -> str:
     """Hover text of a tracklet: frames, share bridged, counted and true polyp, confidence."""
-    counted, true = matching.counted_of(tracklet), matching.true_of(tracklet)
-    span = {"first": tracklet.first, "last": tracklet.last}
+    counted = matching.counted_of[tracklet.tracklet_id]
+    true = matching.true_of.get(tracklet.tracklet_id)
+    span = {"first": tracklet.first_frame, "last": tracklet.last_frame}
     lines = [
         t("report.view", name=tracklet.tracklet_id),
-        t("report.span_from", **span, time=t.moment(tracklet.first, fps))
+        t("report.span_from", **span, time=t.moment(tracklet.first_frame, fps))
         if fps
         else t("report.span", **span),
         t("report.counted_as", label=counted.label),
