@@ -30,6 +30,7 @@ def build_index(
     approximate: Annotated[
         bool, Option(help="Also write an approximate form, by LanceDB.")
     ] = False,
+    alarms: options.Alarms = "drop",
     device: options.Device = "auto",
     workers: options.Workers = 2,
     progress: Progress = inform,
@@ -58,7 +59,14 @@ def build_index(
 
     encoder = load_named(weights, device, tracklets=tracklets)
     views = views_of(
-        folders, encoder, index, {}, tracklets=tracklets, workers=workers, progress=progress
+        folders,
+        encoder,
+        index,
+        {},
+        keep_alarms=alarms == "keep",
+        tracklets=tracklets,
+        workers=workers,
+        progress=progress,
     )
     built = build(index, views, encoder.key)
     if approximate:
@@ -72,6 +80,7 @@ def add_to_index(
     data: DataFolders,
     *,
     index: options.IndexFolder = Path("index"),
+    alarms: options.Alarms = "drop",
     device: options.Device = "auto",
     workers: options.Workers = 2,
     progress: Progress = inform,
@@ -103,6 +112,7 @@ def add_to_index(
             encoder,
             before.folder,
             indexed_keys,
+            keep_alarms=alarms == "keep",
             tracklets=tracklets,
             workers=workers,
             progress=progress,

@@ -7,8 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from polyplink.associate.identities import recorded_point
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, silent
+from polyplink.counting.link import screen, vectors_of
 from polyplink.data.origin import read_origin
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder
@@ -22,6 +24,7 @@ def views_of(
     index: Path,
     indexed_keys: dict[str, str],
     *,
+    keep_alarms: bool = False,
     tracklets: Mapping[str, Any] | None = None,
     workers: int = 2,
     progress: Progress = silent,
@@ -33,6 +36,7 @@ def views_of(
         encoder: The encoder of the index.
         index: Folder of the index.
         indexed_keys: Procedure -> key of its crops; the procedures of each folder are added.
+        keep_alarms: Whether views that the encoder's record rejects as false alarms are included.
         tracklets: How boxes become tracklets, see `with_options`.
         workers: Processes that cut crops.
         progress: Called for crops and tracklets.
@@ -41,11 +45,14 @@ def views_of(
         PolyplinkError: If a procedure is indexed with other boxes or settings, or is in two of the
             folders with different ones.
     """
+    model = recorded_point(encoder.record.operating).alarms
     for folder in folders:
         settings = with_options(encoder.record.prepare, tracklets or {}, read_origin(folder))
         of_folder = replace(encoder, prepare=settings)
         encoded = encode([of_folder], folder, workers=workers, progress=progress)
-        table = view_rows(encoded.prepared, index)
+        embeddings = encoded.embeddings[encoder.name]
+        shown = screen(encoded.prepared, embeddings, model, keep_alarms=keep_alarms).prepared
+        table, vectors = view_rows(shown, index), vectors_of(shown, embeddings)
         table_keys = dict(table.select("procedure_id", "key").unique().rows())
         changed = sorted(
             name for name, key in table_keys.items() if indexed_keys.get(name, key) != key
@@ -58,4 +65,4 @@ def views_of(
             )
         new = table.select(~pl.col("procedure_id").is_in(list(indexed_keys))).to_series()
         indexed_keys |= table_keys
-        yield table.filter(new), encoded.embeddings[encoder.name].vectors[new.to_numpy()]
+        yield table.filter(new), vectors[new.to_numpy()]

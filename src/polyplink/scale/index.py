@@ -272,7 +272,9 @@ def build_index(folder: Path, blocks: Iterable[Block], weights: str) -> Index:
         _write_segments(new, record, blocks)
         if not record["segments"]:
             raise PolyplinkError(
-                "there is no tracklet to index", "`polyplink doctor` lists options that give some"
+                "there is no tracklet to index",
+                "`polyplink doctor` lists options that give some, and --alarms keep includes those "
+                "that the weights reject as false alarms",
             )
     return Index(folder)
 
