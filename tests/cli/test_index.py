@@ -2,17 +2,24 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
+from PIL import Image
 
 from polyplink import build_index, search
+from polyplink.associate.alarms import FEATURES, AlarmModel
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.encode import read_embeddings
+from polyplink.encoders.load import load_encoder
+from polyplink.encoders.weights import save_weights
 from polyplink.scale.index import Index
 from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
@@ -75,6 +82,48 @@ def test_search_filters_and_accepts_pictures_and_videos(
     assert pl.read_csv(tmp_path / "f" / "matches.csv").height == 2
 
 
+def test_a_whole_frame_that_is_searched_for_is_named(
+    sample_run: SampleRun, index: Path, tmp_path: Path
+) -> None:
+    frame = tmp_path / "frame.png"
+    Image.new("RGB", (640, 480), (90, 60, 50)).save(frame)
+    views_like = partial(search, sample_run.run, str(frame), index=index, out=tmp_path / "o")
+    (warning,) = views_like(device="cpu").warnings
+    assert warning.startswith("The whole picture (640 x 480) was taken")
+    assert warning in (tmp_path / "o" / "search.html").read_text()
+    assert not views_like(device="cpu", box="9,9,90,90").warnings
+    with Image.open(frame) as image:
+        image.resize((200, 200)).save(frame)
+    assert not views_like(device="cpu").warnings
+
+
+def test_views_that_a_count_rejects_as_false_alarms_are_not_indexed(
+    sample_run: SampleRun, index: Path, tmp_path: Path
+) -> None:
+    # Weights that reject all boxes of a detector, and a data folder with one detected procedure.
+    loaded = load_encoder(sample_run.weights, torch.device("cpu"))
+    record, width = loaded.record, Index(index).width
+    assert record.operating is not None
+    rejects_all = AlarmModel(-9.0, (0.0,) * len(FEATURES), (0.0,) * width, 0.5, "")
+    operating = {**record.operating, "alarms": to_plain(rejects_all)}
+    weights = tmp_path / "weights.safetensors"
+    save_weights(weights, loaded.encoder, replace(record, operating=operating))
+    folder = write_procedures(tmp_path / "data", procedures=2, views=1)
+    data, detected = read_data(folder), pl.col("procedure_id") == "001-001"
+    boxes = data.detections.with_columns(
+        score=pl.when(detected).then(0.9), polyp_id=pl.when(~detected).then("polyp_id")
+    )
+    write_data(folder, DataSet.of(boxes, data.procedures, data.polyps.filter(~detected)))
+    indexed = {
+        alarms: build_index(
+            weights, [folder], index=tmp_path / alarms, alarms=alarms, device="cpu"
+        ).value
+        for alarms in ("drop", "keep")
+    }
+    names = {alarms: {name for name, _ in one.procedures()} for alarms, one in indexed.items()}
+    assert names == {"drop": {"001-002"}, "keep": {"001-001", "001-002"}}
+
+
 def test_search_filters_by_date(sample_run: SampleRun, tmp_path: Path) -> None:
     folder, index = Path(shutil.copytree(sample_run.data, tmp_path / "data")), tmp_path / "index"
     data = read_data(folder)
@@ -117,6 +166,7 @@ def test_invalid_searches_and_indexes_are_refused(
         ("no-case.jpg", (), "no file no-case.jpg; check the path"),
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),
+        ("001-001:00000", ("--frame", "0"), "--frame: 001-001:00000 is a tracklet"),
         ("001-001:00000", ("--box", "1,2,3,4"), "--box: 001-001:00000 is a tracklet"),
         (sample_run.run / "run.json", ("--others", "--frame", "3"), "--others and --frame: "),
         (sample_run.run / "run.json", (), "cannot be searched for (in an unknown image format)"),

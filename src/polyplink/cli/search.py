@@ -1,6 +1,6 @@
 """The verb `search`: earlier views that look like a tracklet, a picture or a box."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from polyplink.data.files.images import Pixels
     from polyplink.encoders.load import NamedEncoder
     from polyplink.tracklets.settings import PrepareSettings
+
+FRAME_SIDE = 300  # pixels of the shorter side from which a picture may be a whole frame
 
 
 class ViewFilters(TypedDict, total=False):
@@ -76,16 +78,7 @@ def search(
     views = Index(Path(index))
     of_file = _is_file(query)
     query_row, vector = (None, None) if of_file else views.find(query)
-    from polyplink.data.files.folders import is_video
-
-    of_picture = of_file and not is_video(query)
-    unread = {
-        "--others": of_file and others,
-        "--box": not of_file and box is not None,
-        "--frame": (of_picture or not of_file) and frame is not None,
-    }
-    kind = "picture" if of_picture else "video" if of_file else "tracklet"
-    _refuse_unread([name for name in unread if unread[name]], f"{query} is a {kind}")
+    _refuse_unread(query, {"--others": others, "--box": box, "--frame": frame}, of_file=of_file)
     from polyplink.encoders.load import load_named
     from polyplink.report.page import write_matches
     from polyplink.report.printed_tables import matches_table, write_rows
@@ -107,9 +100,12 @@ def search(
     record = RunRecord("search", settings=settings, inputs={"weights": encoder.key})
     record.claim(out)
     conditions = _conditions(filters)
+    notices = _notices(encoder)
     picture: Pixels | None
     if query_row is None or vector is None:
-        picture = _pictured(Path(query), encoder.prepare, frame, box)
+        image = _image(Path(query), frame, box)
+        notices += _whole_notice(image, box)
+        picture = _cropped(image, encoder.prepare, box)
         vector = encoder.embedder(picture[None], [1])[0]
     else:
         picture = picture_of(views.folder, query_row)
@@ -135,7 +131,6 @@ def search(
         f", {name} {value}" for name, value in (("frame", frame), ("box", box)) if value is not None
     )
     title = f"Views like {Path(query).name}{place}"
-    notices = _notices(encoder)
     lengths = pl.col("start_s", "end_s", "size_mm").cast(pl.Float64).round(3)
     match_rows = (
         matches.drop("key", "left", "top", "right", "bottom").with_columns(lengths).rows(named=True)
@@ -156,10 +151,24 @@ def search(
     )
 
 
-def _refuse_unread(names: Sequence[str], reason: str) -> None:
-    """Refuse options that would have no effect."""
-    if names:
-        raise PolyplinkError(f"{' and '.join(names)}: {reason}", "leave it out")
+def _refuse_unread(query: str, values: Mapping[str, object], *, of_file: bool) -> None:
+    """Refuse options that have no effect on a query of this kind.
+
+    Args:
+        query: The query.
+        values: Values of --others, --box and --frame; None or False if not given.
+        of_file: Whether the query is a file, and no id of a tracklet.
+    """
+    from polyplink.data.files.folders import is_video
+
+    kind = "tracklet"
+    if of_file:
+        kind = "video" if is_video(query) else "picture"
+    read = {"tracklet": {"--others"}, "picture": {"--box"}, "video": {"--box", "--frame"}}[kind]
+    given = [name for name, value in values.items() if value is not None and value is not False]
+    unread = [name for name in given if name not in read]
+    if unread:
+        raise PolyplinkError(f"{' and '.join(unread)}: {query} is a {kind}", "leave it out")
 
 
 def _is_file(query: str) -> bool:
@@ -214,30 +223,21 @@ def _conditions(filters: ViewFilters) -> "dict[str, pl.Expr]":
     }
 
 
-def _pictured(
-    path: Path, settings: "PrepareSettings", number: int | None, box: str | None
-) -> "Pixels":
-    """Cut the crop (size, size, 3) for the encoder from a picture or a frame of a video.
+def _image(path: Path, number: int | None, box: str | None) -> "Pixels":
+    """The picture, or the frame of a video, that is searched for: (height, width, 3).
 
     Args:
         path: The picture or video.
-        settings: Settings of the encoder's crops.
         number: Number of the frame.
         box: LEFT,TOP,WIDTH,HEIGHT.
 
     Raises:
-        PolyplinkError: If the picture does not decode, the box is outside it, or --frame or
-            --box is missing for a video.
+        PolyplinkError: If the picture does not decode, or --frame or --box is missing for a video.
     """
-    import numpy as np
-
     from polyplink.data.files.folders import is_video
-    from polyplink.data.files.images import read_image, resize
+    from polyplink.data.files.images import read_image
     from polyplink.data.files.video import open_video
-    from polyplink.serve.pictures import parse_mask
-    from polyplink.tracklets.crops import crop_around
 
-    # The picture, or the frame.
     image: Pixels | str
     if is_video(path.name):
         if number is None or box is None:
@@ -252,8 +252,37 @@ def _pictured(
         image = read_image(path)
     if isinstance(image, str):
         raise PolyplinkError(f"{path} cannot be searched for ({image})", "give another")
+    return image
 
-    # The polyp in it.
+
+def _whole_notice(image: "Pixels", box: str | None) -> list[str]:
+    """The notice that a picture as large as a frame (height, width, 3) is searched for whole."""
+    height, width = image.shape[:2]
+    if box is not None or min(height, width) < FRAME_SIDE:
+        return []
+    return [
+        f"The whole picture ({width} x {height}) was taken as the view of a polyp. If it is a "
+        "frame, give --box LEFT,TOP,WIDTH,HEIGHT of the polyp in it."
+    ]
+
+
+def _cropped(image: "Pixels", settings: "PrepareSettings", box: str | None) -> "Pixels":
+    """Cut the crop (size, size, 3) for the encoder from an image (height, width, 3).
+
+    Args:
+        image: The image.
+        settings: Settings of the encoder's crops.
+        box: LEFT,TOP,WIDTH,HEIGHT; None for the whole image.
+
+    Raises:
+        PolyplinkError: If the box is outside the image.
+    """
+    import numpy as np
+
+    from polyplink.data.files.images import resize
+    from polyplink.serve.pictures import parse_mask
+    from polyplink.tracklets.crops import crop_around
+
     if box is None:  # a picture of the polyp
         return resize(image, settings.size, settings.size)
     sides = np.array(parse_mask(box, "--box"), dtype=np.float64)
