@@ -8,7 +8,7 @@ import polars as pl
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name, many
-from polyplink.data.formats.mot import FIRST, import_mot, write_mot
+from polyplink.data.formats.mot import import_mot, mot_lines, write_mot
 from polyplink.data.tables import DataSet
 from polyplink.evaluate.hota import TrackingCounts, score_tracks
 from polyplink.evaluate.samples import BoxTracks
@@ -70,21 +70,12 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
     for (method, clusterer), rows in assignment.group_by(
         "method", "clusterer", maintain_order=True
     ):
-        tracks = boxes.join(
-            rows.select("tracklet_id", "track"), on="tracklet_id", maintain_order="left"
-        )
+        numbers = rows.select("tracklet_id", pl.col("track") + 1)
+        tracks = boxes.join(numbers, on="tracklet_id", maintain_order="left")
         folder = trackers / file_name(f"{method}, {clusterer}") / "data"
-        # For each box: frame, track, box, confidence 1 and three unused columns.
-        lines = tracks.select(
-            "procedure_id",
-            pl.col("frame") + FIRST,
-            pl.col("track") + 1,
-            *BOX,
-            *(pl.lit(value).alias(f"unused_{k}") for k, value in enumerate((1, -1, -1, -1))),
-        )
         for name in files.values():
-            text = lines.filter(procedure_id=name).drop("procedure_id")
-            write_text(folder / f"{name}.txt", text.write_csv(include_header=False))
+            lines = mot_lines(tracks.filter(procedure_id=name), pl.lit(1), (-1, -1, -1))
+            write_text(folder / f"{name}.txt", lines)
 
 
 def _read_tracks(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, BoxTracks]:

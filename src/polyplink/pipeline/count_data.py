@@ -28,6 +28,7 @@ from polyplink.counting.corrections import LOG, read_corrections, review_message
 from polyplink.counting.count_part import ASSIGNMENT, VIEWS, count_part, views_table
 from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
 from polyplink.counting.result import Count
+from polyplink.data.formats.mot import mot_lines
 from polyplink.data.origin import read_origin, read_warnings
 from polyplink.data.return_boxes import return_boxes
 from polyplink.data.tables import DataSet, csv_text, write_table
@@ -402,19 +403,15 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
     detector reported them. Earlier files are removed.
     """
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
+    boxes = boxes.with_columns(pl.col(BOX).round(2), pl.col("score").round(4), track="polyp")
     of_procedure = boxes.partition_by("procedure_id", as_dict=True)
     with change_folder(folder.parent, (folder.name,)) as change:
         new = change / folder.name
         for name in (procedure.procedure_id for procedure in counted.count.procedures):
             rows = of_procedure.get((name,), boxes.clear())
             for home, interpolated in ((new, False), (new / "interpolated", True)):
-                lines = rows.filter(interpolated=interpolated).select(
-                    pl.col("frame") + 1,
-                    "polyp",
-                    *(pl.col(side).round(2) for side in "xywh"),
-                    pl.col("score").fill_null(0.0 if interpolated else 1.0).round(4),
-                    *(pl.lit(-1).alias(f"world{k}") for k in range(3)),
-                )
-                text = lines.write_csv(include_header=False)
+                written = rows.filter(interpolated=interpolated)
+                confidence = pl.col("score").fill_null(0.0 if interpolated else 1.0)
+                text = mot_lines(written, confidence, (-1, -1, -1))
                 write_text(readable_path(home, name, ".txt"), text)
     return folder

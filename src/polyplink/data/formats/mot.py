@@ -6,6 +6,7 @@ Left and top are used unchanged.
 """
 
 import re
+from collections.abc import Sequence
 from configparser import ConfigParser, Error as IniError
 from functools import partial
 from pathlib import Path
@@ -260,6 +261,24 @@ def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
     return contents
 
 
+def mot_lines(boxes: pl.DataFrame, confidence: pl.Expr, others: Sequence[int]) -> str:
+    """The lines of boxes in a MOTChallenge file: frame from 1, track, box, confidence, others.
+
+    Args:
+        boxes: With the columns frame (from 0), track, x, y, w and h.
+        confidence: The confidence of each box.
+        others: The values of all further fields, the same in each line.
+    """
+    lines = boxes.select(
+        pl.col("frame") + FIRST,
+        "track",
+        *("x", "y", "w", "h"),
+        confidence.alias("confidence"),
+        *(pl.lit(value).alias(f"other_{k}") for k, value in enumerate(others)),
+    )
+    return lines.write_csv(include_header=False)
+
+
 def write_mot(data: DataSet, root: Path, *, kind: str | None = None) -> None:
     """Write `<procedure>/gt/gt.txt` or `det/det.txt` and `seqinfo.ini`; `import_mot` reads them.
 
@@ -285,20 +304,14 @@ def write_mot(data: DataSet, root: Path, *, kind: str | None = None) -> None:
     boxes = data.detections.join(
         tracks, on=["procedure_id", "polyp_id"], how="left", maintain_order="left"
     )
-    truth = kind == "gt"
-    lines = boxes.select(
-        "procedure_id",
-        pl.col("frame") + FIRST,
-        pl.col("track").fill_null(-1),
-        *("x", "y", "w", "h"),
-        (pl.lit(1) if truth else pl.col("score").fill_null(-1)).alias("confidence"),
-        *(pl.lit(1 if truth else -1).alias(name) for name in ("class", "visibility")),
-    ).partition_by("procedure_id", as_dict=True, include_key=False)
+    boxes = boxes.with_columns(pl.col("track").fill_null(-1))
+    of_procedure = boxes.partition_by("procedure_id", as_dict=True)
+    confidence = pl.lit(1) if kind == "gt" else pl.col("score").fill_null(-1)
+    others = (1, 1) if kind == "gt" else (-1, -1)  # class and visibility
     for row in data.procedures.iter_rows(named=True):
         name = file_name(row["procedure_id"], exact=True)
-        table = lines.get((name,))
-        text = "" if table is None else table.write_csv(include_header=False)
-        write_text(root / name / kind / f"{kind}.txt", text)
+        rows = of_procedure.get((name,), boxes.clear())
+        write_text(root / name / kind / f"{kind}.txt", mot_lines(rows, confidence, others))
         rate = "" if row["fps"] is None else f"frameRate={row['fps']}\n"
         info = (
             f"[Sequence]\nname={name}\nimDir=img1\n{rate}seqLength={row['n_frames']}\n"
