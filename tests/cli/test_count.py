@@ -20,6 +20,7 @@ from polyplink.counting.count_part import count_messages, count_part, counted_pr
 from polyplink.counting.interval import Coverage
 from polyplink.counting.link import LinkedPart, link_messages, link_part, linked_boxes
 from polyplink.counting.result import Count
+from polyplink.data.faults import Faults
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import encode
@@ -241,6 +242,20 @@ def test_a_count_of_0_states_what_was_left_out_of_these_procedures_alone(part: L
     )
     boxes = prepared.detections.filter(procedure_id=name).height
     assert any(f"({name}): {boxes} of {boxes} boxes in views" in str(one) for one in warnings)
+    # Faults of the import come first if they took more boxes than they left.
+    total = prepared.data.detections.height
+    for unread, named in ((total, False), (total + 1, True)):
+        faults = Faults()
+        faults.fault(Message("import.no_area"), "boxes.csv, line 7", "correct it", unread)
+        line = Message("boxes_read", {"line": faults.messages[0]})
+        warnings, _ = count_messages(
+            replace(part, encoded=encoded, procedures=part.procedures[1:]),
+            lost_boxes(without),
+            [line, Message("boxes_read", {"line": "of an earlier version"})],
+        )
+        (counted_none,) = [str(one) for one in warnings if one.kind == "counted_none"]
+        first = f"({name}): most of the source was left out when it was read"
+        assert (first in counted_none) == named
 
 
 def test_a_second_count_in_another_language_gives_equal_results(

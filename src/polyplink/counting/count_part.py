@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ from polyplink.counting.result import (
     CountedQuestion,
     CountedTracklet,
 )
+from polyplink.data.faults import LEFT_OUT
 from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
@@ -80,11 +81,12 @@ def count_part(
     file = weights_path(weights)
     used = used_models(file, encoder.name, encoder.record, encoded.folder)
     lost = lost_boxes(prepared)
-    part_messages, notes = count_messages(part, lost)
+    earlier = [Message.of(warning) for warning in warnings]
+    part_messages, notes = count_messages(part, lost, earlier)
     messages = [
         *part.cover.warnings(part.point),
         *shipped_messages(used, part.point),
-        *map(Message.of, warnings),
+        *earlier,
         *part_messages,
     ]
 
@@ -125,13 +127,14 @@ def count_part(
 
 
 def count_messages(
-    part: LinkedPart, lost: Mapping[str, int]
+    part: LinkedPart, lost: Mapping[str, int], earlier: Sequence[Message] = ()
 ) -> tuple[list[Message], list[Message]]:
     """Warnings about a count, and notes on boxes and tracklets that were left out.
 
     Args:
         part: The counted part.
         lost: Boxes in no tracklet by reason, from `tracklets.prepare.lost_boxes`.
+        earlier: Warnings of earlier stages; an empty count names first what an import left out.
     """
     prepared, record = part.encoded.prepared, part.encoded.first.record
     alike = {
@@ -174,10 +177,20 @@ def count_messages(
         lost_there = lost_boxes(prepared.select(empty))
         alarms = part.screened.alarms.filter(pl.col("procedure_id").is_in(empty))
         reasons = _left_out(lost_there, alarms, prepared.settings) or [Message("no_box")]
+        unread, boxes = _left_out_of_import(earlier), prepared.data.detections.height
+        if unread > boxes:
+            reasons.insert(0, Message("most_left_out", {"n": unread, "boxes": boxes}))
         if {*empty} & {*without_rate}:
             reasons.append(Message("rate_assumed", {"rate": USUAL_FPS}))
         warnings.append(Message("counted_none", named_procedures(empty) | {"why": reasons}))
     return warnings, [Message("notes.left_out", {"lines": omitted})] if omitted else []
+
+
+def _left_out_of_import(warnings: Sequence[Message]) -> int:
+    """Number of faulty entries of a source that its import left out, by its warnings."""
+    lines = [warning.values["line"] for warning in warnings if warning.kind == "boxes_read"]
+    left_out = [line for line in lines if isinstance(line, Message) and line.kind == LEFT_OUT]
+    return sum(cast("int", line.values["n"]) for line in left_out)
 
 
 def _left_out(
