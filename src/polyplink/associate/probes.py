@@ -138,14 +138,13 @@ def fit_size(
         The probe; or the reason why none can be fitted: too few polyps, or estimates that are not
         better than one size for all.
     """
+    from sklearn.linear_model import Ridge  # noqa: PLC0415 - slow to import, and only to fit
+
     y = np.log(np.asarray(size_mm, np.float64))
 
     def ridge(X: Reals, target: Reals, penalty: float) -> tuple[Reals, float]:
-        mean, middle = X.mean(axis=0), float(target.mean())
-        Z = X - mean
-        dual = np.linalg.solve(Z @ Z.T + penalty * len(X) * np.eye(len(X)), target - middle)
-        weights = Z.T @ dual
-        return weights, middle - float(weights @ mean)
+        model = Ridge(alpha=penalty * len(X)).fit(X, target)
+        return np.asarray(model.coef_, np.float64), float(model.intercept_)
 
     def off(value: Reals) -> Reals:
         return np.square(value - y)
@@ -169,6 +168,8 @@ def fit_adenoma(
     units: Reals, adenoma: Sequence[bool], patients: Sequence[str], *, simulated: bool
 ) -> Probe | str:
     """Fit the probe of histology; arguments and result are as for `fit_size`."""
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - slow to import, and only to fit
+
     y = np.asarray(adenoma, np.float64)
     if not 0 < y.sum() < y.size:
         return f"histology is not reported: {int(y.sum())} of {y.size} labelled polyps are adenomas"
@@ -186,10 +187,9 @@ def fit_adenoma(
     if isinstance(fitted, str):
         return f"histology is not reported: {fitted}"
     weights, intercept, crossed, baseline = fitted
-    above = crossed[y > 0][:, None] - crossed[y == 0][None, :]
     polyps = {"polyps": y.size, "adenomas": int(y.sum()), "patients": len(set(patients))}
     figures = {
-        "auroc": ((above > 0) + 0.5 * (above == 0)).mean(),
+        "auroc": roc_auc_score(y, crossed),
         "loss": off(crossed).mean(),
         "baseline": off(baseline).mean(),
     }
