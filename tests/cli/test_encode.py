@@ -15,6 +15,8 @@ from polyplink import embed_data
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.encode import (
+    BLOCK_BYTES,
+    _blocks,
     encode,
     read_embeddings,
     vectors_folder,
@@ -67,6 +69,15 @@ def test_vectors_are_cached_and_damaged_files_are_recomputed(
         assert np.array_equal(repaired.vectors["ntssl-demo"], vectors)
         assert f"{file} is damaged or of other tracklets; it is made again" in caplog.text
         assert file.read_bytes() == content
+
+
+def test_blocks_of_more_than_4_gib_of_crops_are_in_order() -> None:
+    """Vectors are joined in the order of the blocks, and named in that of the table."""
+    table = pl.DataFrame({"n": [100] * 400, "row": range(400)}, {"n": pl.Int32, "row": pl.Int32})
+    crop_bytes = 3 * 232 * 232
+    blocks = _blocks(table, crop_bytes)
+    assert pl.concat(blocks)["row"].to_list() == list(range(400))
+    assert max(block["n"].sum() for block in blocks) * crop_bytes < BLOCK_BYTES + 100 * crop_bytes
 
 
 def test_a_file_that_holds_no_table_is_not_replaced(sample_run: SampleRun, tmp_path: Path) -> None:

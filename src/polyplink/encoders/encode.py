@@ -165,7 +165,8 @@ def embed(
 
 def _blocks(tracklets: pl.DataFrame, crop_bytes: int) -> list[pl.DataFrame]:
     """Tracklets of a procedure in blocks of about `BLOCK_BYTES`, at least one tracklet each."""
-    before = tracklets["n"].cum_sum() - tracklets["n"]
+    n_crops = tracklets["n"].cast(pl.Int64)  # bytes of an hour exceed 32 bits
+    before = n_crops.cum_sum() - n_crops
     blocks = tracklets.with_columns(block=before * crop_bytes // BLOCK_BYTES)
     return blocks.partition_by("block", maintain_order=True)
 
