@@ -286,12 +286,14 @@ def approximated(index: Index) -> Index:
         PolyplinkError: If lancedb is not installed, or the index is too small.
     """
     place = index.folder / "lance"
-    if place.exists():  # of an earlier call
-        shutil.rmtree(place)
-    approximation = write_approximate(place, _unit_blocks(index), len(index), index.width)
-    write_json(index.folder / RECORD, index.record | {"approximate": approximation})
-    approximation |= recall(Index(index.folder))
-    write_json(index.folder / RECORD, index.record | {"approximate": approximation})
+    with FileLock(index.folder / ".lock"):  # or views that are added meanwhile would be lost
+        index = Index(index.folder)
+        if place.exists():  # of an earlier call
+            shutil.rmtree(place)
+        approximation = write_approximate(place, _unit_blocks(index), len(index), index.width)
+        write_json(index.folder / RECORD, index.record | {"approximate": approximation})
+        approximation |= recall(Index(index.folder))
+        write_json(index.folder / RECORD, index.record | {"approximate": approximation})
     return Index(index.folder)
 
 
