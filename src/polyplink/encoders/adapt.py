@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -334,9 +335,11 @@ class ToneEncoder(WrappedEncoder):
 
 
 def batches(crops: np.ndarray, device: torch.device) -> Iterator[torch.Tensor]:
-    """Crops (n, h, w, 3) uint8 in batches, on a device."""
-    for i in range(0, len(crops), BATCH):
-        yield torch.from_numpy(crops[i : i + BATCH]).to(device)
+    """Crops (n, h, w, 3) uint8 in batches of almost equal size, at most `BATCH`, on a device."""
+    n_batches = -(-len(crops) // BATCH)
+    starts = [len(crops) * number // n_batches for number in range(n_batches)]
+    for start, end in pairwise([*starts, len(crops)]):
+        yield torch.from_numpy(crops[start:end]).to(device)
 
 
 def fitted_to_crops(encoder: Encoder, crops: np.ndarray, tone: float, whiten: bool) -> Encoder:
