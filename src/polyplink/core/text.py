@@ -148,6 +148,18 @@ def xml_text(text: str) -> str:
     return escape(visible(text), quote=False)
 
 
+def rounded_probability(value: float) -> float:
+    """A probability with four digits; only exactly 0 and 1 are rounded to 0 and 1.
+
+    Example:
+        >>> rounded_probability(0.31415), rounded_probability(0.99999), rounded_probability(1.0)
+        (0.3142, 0.9999, 1.0)
+    """
+    if not 0 < value < 1:
+        return float(value)
+    return min(max(round(float(value), 4), 0.0001), 0.9999)
+
+
 def brief(record: Any) -> str:
     """The repr of a dataclass, each field cut to 40 characters: `__repr__ = brief`.
 

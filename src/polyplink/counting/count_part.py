@@ -12,7 +12,7 @@ import polars as pl
 from polyplink.associate.identities import OperatingPoint
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.messages import Message
-from polyplink.core.text import relative_path
+from polyplink.core.text import relative_path, rounded_probability
 from polyplink.counting.link import (
     LinkedPart,
     LinkedProcedure,
@@ -347,7 +347,7 @@ def _linked_procedure(counted: CountedProcedure, linked: LinkedProcedure) -> Cou
             tuple(rows[i]["tracklet_id"] for i in question.members),
             tuple(rows[i]["tracklet_id"] for i in question.others),
             question.joined,
-            round(question.probability, 4),
+            rounded_probability(question.probability),
         )
         for question in identities.questions
         if question.close
@@ -377,7 +377,7 @@ def _tracklet(row: Mapping[str, Any], score: float | None) -> CountedTracklet:
 
 
 def _or_none(score: float | None) -> float | None:
-    return None if score is None or math.isnan(score) else round(float(score), 4)
+    return None if score is None or math.isnan(score) else rounded_probability(score)
 
 
 @dataclass(frozen=True)
