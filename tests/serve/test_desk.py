@@ -23,7 +23,7 @@ from polyplink.encoders.encode import read_embeddings, write_embeddings
 from polyplink.serve.cut_tracklets import cut_rows
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
-from polyplink.serve.pictures import Pictures, parse_mask
+from polyplink.serve.pictures import OPEN_VIDEOS, Pictures, parse_mask
 from polyplink.serve.possible_misses import Place
 from polyplink.serve.solved import split_polyps
 from tests.conftest import SampleRun
@@ -98,6 +98,14 @@ def test_answers_apply_are_stored_and_can_be_undone(desk: Desk, counted_folder: 
     assert current["undo"] is None
     assert desk.correct(0, {"kind": "redo", "of": current["redo"]})["groups"] == after["groups"]
     assert desk.procedure(1)["log"] == []
+
+
+def test_an_answer_about_moved_rows_is_refused(desk: Desk) -> None:
+    """Another page has cut a tracklet since this one was loaded."""
+    n_tracklets = len(desk.procedure(0)["tracklets"])
+    with pytest.raises(PolyplinkError, match=r"another page has cut .*; reload the page"):
+        desk.correct(0, {"kind": "done", "tracklets": n_tracklets - 1})
+    assert desk.correct(0, {"kind": "done", "tracklets": n_tracklets})["done"]
 
 
 def test_every_correction_changes_the_polyps_as_intended(desk: Desk) -> None:
@@ -355,6 +363,12 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
         field = masked.field_of(name)
         assert field is not None
         assert pixels(masked.frame(name, 7)).shape[:2] == field.shape
+    # Of many recordings, those used last are open.
+    for number in range(OPEN_VIDEOS + 2):
+        write_video(tmp_path / f"other{number}.mp4", 2)
+        assert not isinstance(pictures.read(name, f"other{number}.mp4#1"), str)
+    assert len(pictures._videos) == OPEN_VIDEOS
+    assert number_of(pixels(pictures.frame(name, 3))) == 3
     # A folder with an image for every frame, and one with another number of images.
     n_frames = desk.procedure(0)["n_frames"]
     (tmp_path / "images").mkdir()

@@ -21,6 +21,7 @@ from polyplink.associate.identities import identify
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import in_every_language
+from polyplink.core.text import rounded_probability
 from polyplink.counting.corrections import (
     LOG,
     Correction,
@@ -112,7 +113,7 @@ class Desk:
             procedure.procedure_id: {alarm.tracklet_id for alarm in procedure.alarms}
             for procedure in self.count.procedures
         }
-        self._lock = RLock()
+        self.lock = RLock()
         self._log: tuple[int, list[Correction]] = (-1, [])
         self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of corrections
         self.possible_misses = cache(self._possible_misses)
@@ -175,7 +176,7 @@ class Desk:
 
     def log(self) -> list[Correction]:
         """All corrections so far, including those of other pages."""
-        with self._lock:
+        with self.lock:
             version = self.version()
             if version != self._log[0]:
                 self._log = (version, read_corrections(self.out))
@@ -190,7 +191,7 @@ class Desk:
         if not (0 <= index < len(self.names)):
             raise PolyplinkError(f"no procedure {index} of {len(self.names)}", "reload")
         name = self.names[index]
-        with self._lock:
+        with self.lock:
             log = [correction for correction in self.log() if correction.procedure == name]
             cached = self._solved.get(index)
             if cached is None or cached[0] != len(log):
@@ -255,9 +256,14 @@ class Desk:
         Raises:
             PolyplinkError: If the answer is incomplete, or the log cannot be written.
         """
-        with self._lock:
+        with self.lock:
             solved = self.solve(index)
             answer: dict[str, Any] = dict(correction)
+            if answer.get("tracklets", solved.table.height) != solved.table.height:
+                raise PolyplinkError(
+                    "another page has cut a tracklet, so the rows of this answer have moved",
+                    "reload the page",
+                )
             if answer.get("kind") == "move":
                 answer["apart"] = rows_left(answer, solved.polyps)
             if answer.get("kind") == "merge" and isinstance(answer.get("rows"), list):
@@ -380,6 +386,7 @@ class Desk:
 
     def overview(self) -> dict[str, Any]:
         """Counts of all procedures, for the first page."""
+        version = self.version()  # first: a later answer must be noticed
         procedures = []
         for index in range(len(self.names)):
             solved = self.solve(index)
@@ -396,7 +403,7 @@ class Desk:
         names = self.prepared.data.procedures["dataset"]
         return {
             "title": ", ".join(names.unique().sort().to_list()),
-            "version": self.version(),
+            "version": version,
             "simulated": any(name.startswith(SIMULATED) for name in names),
             **self.count.header(),
             "warnings": self._warnings(),
@@ -427,11 +434,12 @@ class Desk:
 
     def procedure(self, index: int) -> dict[str, Any]:
         """The state of a procedure (polyps, questions, conflicts, log), as JSON-ready values."""
+        version = self.version()  # first: a later answer must be noticed
         solved, name = self.solve(index), self.names[index]
         row = self.pictures.procedures[name]
         tracklets = self._tracklets(solved, name)
         return self._summary(index, solved) | {
-            "version": self.version(),
+            "version": version,
             "warnings": self._warnings(),
             "fps": row["fps"],
             "n_frames": row["n_frames"],
@@ -486,7 +494,7 @@ class Desk:
                     "last_s": max(tracklets[i]["end_s"] for i in rows),
                     "probability": None
                     if None in probabilities
-                    else round(float(np.mean(probabilities)), 4),
+                    else rounded_probability(float(np.mean(probabilities))),
                     "best": max(rows, key=lambda i: tracklets[i]["area"]),
                     **asdict(readings[place]),
                 }
@@ -500,7 +508,7 @@ class Desk:
         scores: list[float | None] = [None] * solved.table.height
         if solved.identities is not None:
             for i, score in zip(solved.counted, solved.identities.scores.tolist(), strict=True):
-                scores[i] = None if np.isnan(score) else round(score, 4)
+                scores[i] = None if np.isnan(score) else rounded_probability(score)
         pairs = (*solved.decided.must, *solved.decided.cannot)
         decided = {i for pair in pairs for i in pair} | solved.decided.restored
         counted = self.count.procedures[self.names.index(name)]

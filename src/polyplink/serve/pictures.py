@@ -34,6 +34,7 @@ BRIGHT = 28  # of 255, in the brightest channel: the border, with compression no
 SHARE = 0.25  # share of the frames in which a pixel of the field must be bright
 THIN = 0.012  # frame widths: letters and lines are thinner and are separated from the field
 FRAMES_CACHED = 64  # whole frames in memory
+OPEN_VIDEOS = 4
 
 Mask = tuple[int, int, int, int]
 """Left, top, width and height of a rectangle to blacken, in pixels of the recording."""
@@ -100,9 +101,8 @@ class Pictures:
                     "largest is {} x {} pixels".format(*max(sizes, default=(0, 0))),
                     "give LEFT,TOP,WIDTH,HEIGHT in pixels of the recording",
                 )
-        self._videos: dict[Path, Video] = {}
+        self._videos: dict[Path, tuple[Video, ExitStack]] = {}  # the one used last is last
         self._archive = cache(member_reader)
-        self._open = ExitStack()
         self._lock = Lock()  # a decoder or an archive is used by one thread at a time
         self.first_image = cache(self._first_image)
         self.images_of = cache(self._images_of)
@@ -272,10 +272,20 @@ class Pictures:
         if number is None:
             return read_image(path)
         with self._lock:
-            if path not in self._videos:
-                self._videos[path] = self._open.enter_context(open_video(path))
-            picture = self._videos[path].frame(number)
+            picture = self._video(path).frame(number)
             return "damaged" if picture is None else picture.rgb()
+
+    def _video(self, path: Path) -> Video:
+        """An open video; those used least recently are closed, as each has threads and memory."""
+        if path in self._videos:
+            video, stack = self._videos.pop(path)
+        else:
+            stack = ExitStack()
+            video = stack.enter_context(open_video(path))
+        self._videos[path] = video, stack
+        while len(self._videos) > OPEN_VIDEOS:
+            self._videos.pop(next(iter(self._videos)))[1].close()
+        return video
 
     def _field_of(self, procedure: str) -> npt.NDArray[np.bool_] | None:
         """The visible field (height, width) of a recording; None if no frame is available."""

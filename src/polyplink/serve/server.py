@@ -55,7 +55,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     def write_files(request: Request) -> Response:
         from polyplink.serve.handoff import FOLDER, hand_off  # noqa: PLC0415 - slow to import
 
-        with lock:
+        with lock, desk.lock:  # all files are of the same answers
             paths = hand_off(desk, language_of(request))
             files.clear()
             files.update({path.relative_to(desk.out / FOLDER).as_posix(): path for path in paths})

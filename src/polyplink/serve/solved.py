@@ -7,6 +7,7 @@ import polars as pl
 
 from polyplink.associate.identities import Constraints, Identities, Question
 from polyplink.associate.links import Views
+from polyplink.core.text import rounded_probability
 from polyplink.counting.corrections import (
     ABOUT_NO_POLYP,
     WITHOUT_DECISION,
@@ -165,7 +166,7 @@ def question_facts(question: Question, counted: Sequence[int]) -> dict[str, Any]
         "others": [counted[i] for i in question.others],
         "joined": question.joined,
         "close": question.close,
-        "probability": round(question.probability, 4),
+        "probability": rounded_probability(question.probability),
         "change": question.change,
     }
 

@@ -41,12 +41,14 @@ async function fetchJson(path, body) {
 }
 
 async function correct(correction, { focus } = {}) {
-  if (state.busy || !state.procedure) return;
+  if (state.busy || state.procedure?.index !== state.index) return; // another one is loading
   state.busy = true;
   document.body.classList.add("busy");
   const { index } = state;
   try {
-    const procedure = await fetchJson(`/api/procedures/${index}/corrections`, correction);
+    const tracklets = state.procedure.tracklets.length;
+    const procedure = await fetchJson(`/api/procedures/${index}/corrections`,
+      { ...correction, tracklets });
     if (state.index === index) {
       const before = state.procedure.polyps;
       const contradicts = procedure.conflicts.length > state.procedure.conflicts.length;
