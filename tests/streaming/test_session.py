@@ -293,6 +293,26 @@ def test_a_signal_ends_a_count_while_the_detector_hangs(
     assert 20 - 2 * at_once <= len(taken) <= 20
 
 
+def test_a_damaged_stretch_of_a_recording_is_no_stall() -> None:
+    def damaged() -> Iterator[LiveFrame]:
+        for number in range(6):
+            time.sleep(0.05)
+            yield LiveFrame(number)
+
+    class Refusing(Recorder):
+        def frame(self, frame: LiveFrame, boxes: np.ndarray) -> bool:
+            self.frames = frame.number + 1
+            return False
+
+    kinds: tuple[Kind, ...] = ("recording", "device")
+    for kind in kinds:
+        recorder = Refusing()
+        counting = cast("LiveCount", recorder)
+        follow(source(damaged(), kind), in_3_threads(lambda _: POLYP), counting, stall=0.12)
+        stalled = [message.kind for message in recorder.messages] == ["live.stalled"]
+        assert (stalled, recorder.frames < 6) == ((kind == "device",) * 2)
+
+
 @pytest.mark.parametrize("broken", ["source", "detector"])
 def test_frames_before_a_failure_are_counted(broken: str) -> None:
     def failing() -> Iterator[LiveFrame]:

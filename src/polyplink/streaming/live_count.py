@@ -20,6 +20,7 @@ from polyplink.associate.similarity import unit_rows
 from polyplink.core.artefacts import read_json, whole_file, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
+from polyplink.core.text import rounded_probability
 from polyplink.counting.result import Count
 from polyplink.data.files.images import Picture, encode_jpeg
 from polyplink.detect.first_pass import (
@@ -45,6 +46,7 @@ Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
 PIECES = "live/pieces"  # boxes and crops, until the report is written
 SOURCE_FILE, VECTORS = "live/source.json", "live/vectors.bin"
+ENDED = "live/ended.json"  # the number of frames, once the last one is counted
 MOST_CROPS, MOST_CLIPS = 4096, 256  # kept per open tracklet, as features or as pictures
 THUMBNAIL = 320  # width and height of a view's picture, pixels
 TRIALS = 3  # timed runs per number of threads
@@ -355,9 +357,9 @@ class LiveCount:
             **facts,
             polyp=decision.polyp,
             number=numbers[decision.polyp],
-            probability=round(decision.probability, 4),
+            probability=rounded_probability(decision.probability),
             certain=certain,
-            new=decision.earlier is None,
+            new=decision.polyp not in before,
             seen_before=earlier,
         )
         for revision in decision.revisions:
@@ -389,7 +391,7 @@ class LiveCount:
             height=pl.lit(self._source.height),
         )
         chance = self._alarms.probability(box_features(table), unit_rows(vector[None]))
-        return round(float(chance[0]), 4)
+        return rounded_probability(float(chance[0]))
 
     def _listed(self) -> Sequence[Event]:
         """The polyps among the views that the linker keeps, the latest first."""
@@ -441,6 +443,7 @@ class LiveCount:
         for track in list(self._open):
             self._close(self._open.pop(track))
         self._follower.write(self._out / PIECES / f"{self._piece:09d}")
+        write_json(self._out / ENDED, {"frames": self.frames})
         self._vectors.close()
         prepared, lost = write_pieces(self._out, self._source, self.frames, self._encoder)
         for message in lost:
@@ -502,6 +505,8 @@ def killed_source(out: Path) -> tuple[LiveSource, int]:
     frames = PIECE * (1 + max(int(piece.name) for piece in written_pieces(out)))
     if recording is not None:
         frames = min(frames, recording.n_frames)
+    if (out / ENDED).is_file():
+        frames = min(frames, int(read_json(out / ENDED)["frames"]))
     return LiveSource(**facts, frames=iter(()), recording=recording), frames
 
 

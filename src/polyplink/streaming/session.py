@@ -62,7 +62,9 @@ def follow(
             for detected in frames:
                 _pass_warnings(source, counting)
                 counting.late = feed.dropped
-                if detected is not None and counting.frame(*detected):
+                # A recording plays on over frames that do not decode.
+                plays = detected is not None and source.kind == "recording"
+                if (detected is not None and counting.frame(*detected)) or plays:
                     last = time.monotonic()
                 if time.monotonic() - last > stall:
                     counting.warn(Message("live.stalled", {"seconds": stall}))
