@@ -152,7 +152,7 @@ def rounded_probability(value: float) -> float:
     """A probability with four digits; only exactly 0 and 1 are rounded to 0 and 1.
 
     Example:
-        >>> rounded_probability(0.31415), rounded_probability(0.99999), rounded_probability(1.0)
+        >>> rounded_probability(0.31416), rounded_probability(0.99999), rounded_probability(1.0)
         (0.3142, 0.9999, 1.0)
     """
     if not 0 < value < 1:

@@ -128,7 +128,8 @@ def check_same_source(out: Path, source: Path) -> None:
         PolyplinkError: If `out` is a data folder that was made from another source.
     """
     recorded = read_run(out).get("settings", {}).get("source")
-    if recorded and is_data_folder(out) and Path(recorded).resolve() != source.resolve():
+    is_other = bool(recorded) and Path(recorded).resolve() != source.resolve()
+    if is_other and source.exists() and is_data_folder(out):
         raise PolyplinkError(
             f"{out} holds the boxes of {recorded}",
             "name another folder, or replace them with --replace",
