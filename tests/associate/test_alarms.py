@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from polyplink.associate.alarms import FEATURES, AlarmModel, fit_alarms, tracklet_features
-from polyplink.associate.links import logistic
+from polyplink.associate.links import NotFitted, logistic
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
@@ -97,9 +97,7 @@ def fitted(
     X: pl.DataFrame, V: np.ndarray, polyps: list[str | None], patients: list[str], keep: float
 ) -> tuple[AlarmModel, np.ndarray]:
     """The model and the cross-fitted probabilities."""
-    result = fit_alarms(X, V, polyps, patients, keep)
-    assert not isinstance(result, str)
-    return result
+    return fit_alarms(X, V, polyps, patients, keep)
 
 
 def test_the_fit_separates_alarms_from_polyps_of_unseen_patients() -> None:
@@ -186,18 +184,17 @@ def test_the_threshold_keeps_the_requested_share_of_polyps_and_is_at_most_two_th
     ]
     assert thresholds[0] == pytest.approx(2 / 3)
     assert thresholds[0] >= thresholds[1] > thresholds[2]
-    few = fit_alarms(X[:25], V[:25], polyps[:25], ["v0"] * 25, keep=0.9)
-    assert few == "16 of 25 tracklets show a polyp, of 1 patient: both kinds are needed in several"
-    only_polyps = fit_alarms(X, V, ["p"] * len(polyps), patients, keep=0.9)
-    assert isinstance(only_polyps, str)
-    assert "400 of 400 tracklets show a polyp" in only_polyps
-    no_tracklets = fit_alarms(X.clear(), V[:0], [], [], keep=0.9)
-    assert no_tracklets == "there is no tracklet of a detector"
+    few = "^16 of 25 tracklets show a polyp, of 1 patient: both kinds are needed in several$"
+    with pytest.raises(NotFitted, match=few):
+        fit_alarms(X[:25], V[:25], polyps[:25], ["v0"] * 25, keep=0.9)
+    with pytest.raises(NotFitted, match="400 of 400 tracklets show a polyp"):
+        fit_alarms(X, V, ["p"] * len(polyps), patients, keep=0.9)
+    with pytest.raises(NotFitted, match="there is no tracklet of a detector"):
+        fit_alarms(X.clear(), V[:0], [], [], keep=0.9)
 
 
 def test_groups_of_still_images_are_not_called_patients() -> None:
     X, V, polyps = random_tracklets(60)
     patients = [f"v{i % 5}" for i in range(len(polyps))]
-    result = fit_alarms(X, V, polyps, patients, keep=0.9, material="stills in motion")
-    assert not isinstance(result, str)
-    assert result[0].origin.startswith("fitted on 5 groups of still images; cross-fitted, ")
+    model, _ = fit_alarms(X, V, polyps, patients, keep=0.9, material="stills in motion")
+    assert model.origin.startswith("fitted on 5 groups of still images; cross-fitted, ")

@@ -113,9 +113,8 @@ def test_links_of_stills_are_fitted_on_runs_and_copies_and_judged_on_procedures(
         ]
         for procedure in procedures
     ]
-    fitted = fit_and_cross_fit(variants, runs=True)
-    assert not isinstance(fitted, str)
-    assert point.links == fitted[0]
+    model, _ = fit_and_cross_fit(variants, runs=True)
+    assert point.links == model
     assert point.calibration == Calibration(**asdict(stills), procedures=20, views=9)
     assert point.error == 0  # 0.1 if copies counted
     # Two alike with one and five polyps, each counted under the price that the other and its copy

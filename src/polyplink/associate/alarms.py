@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.associate.links import cross_fit, folds_of, logistic
+from polyplink.associate.links import NotFitted, cross_fit, folds_of, logistic
 from polyplink.associate.similarity import Reals, expit
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
@@ -160,7 +160,7 @@ def fit_alarms(
     keep: float,
     *,
     material: Material | None = None,
-) -> tuple[AlarmModel, Reals] | str:
+) -> tuple[AlarmModel, Reals]:
     """Fit the probability that a tracklet shows a polyp, and the threshold.
 
     L2-penalised logistic regression on standardised features and the vector. The strength of the
@@ -179,8 +179,10 @@ def fit_alarms(
             still images.
 
     Returns:
-        The model, and the cross-fitted probability of each tracklet (t,), NaN in rows with null;
-        or the reason why none can be fitted: too few patients, or only polyps or only false alarms.
+        The model, and the cross-fitted probability of each tracklet (t,), NaN in rows with null.
+
+    Raises:
+        NotFitted: If there are too few patients, or only polyps or only false alarms.
     """
     usable = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series().to_numpy()
     X, V = features.to_numpy()[usable], np.asarray(vectors, np.float64)[usable]  # t f, t d
@@ -192,9 +194,10 @@ def fit_alarms(
     for tested in np.unique(fold):
         if len(set(real[fold != tested])) < 2:
             kinds = f"{int(real.sum())} of {many(real.size, 'tracklet')} show a polyp"
-            return f"{kinds}, of {many(n_patients, 'patient')}: both kinds are needed in several"
+            of_patients = f"of {many(n_patients, 'patient')}: both kinds are needed in several"
+            raise NotFitted(f"{kinds}, {of_patients}")
     if not real.size:
-        return "there is no tracklet of a detector"
+        raise NotFitted("there is no tracklet of a detector")
 
     # Penalty and scale of the vector by cross-fitting.
     values = np.concatenate([X, V], axis=1)  # t f+d

@@ -322,6 +322,10 @@ def logistic(
     return np.asarray(model.coef_[0], np.float64), float(model.intercept_[0])
 
 
+class NotFitted(Exception):  # noqa: N818 - not a mistake
+    """No model can be fitted, because labels are missing or too alike; the message says why."""
+
+
 Fit = Callable[[Reals, npt.NDArray[Any], float], tuple[Reals, float]]
 """Fits coefficients (t,), intercept to terms (m, t), targets (m,), at a penalty or its inverse."""
 
@@ -359,7 +363,7 @@ def cross_fit(
 
 def fit_links(
     pairs: Sequence[Sequence[LabelledPairs]], usual: UsualCosines | None = None
-) -> LinkModel | str:
+) -> LinkModel:
     """Fit a model of links; all entries have equal weight, whatever their number of pairs.
 
     Args:
@@ -367,16 +371,16 @@ def fit_links(
             the same ones again in runs and variants, which are fitted on but not counted.
         usual: The usual cosines that these pairs were made with.
 
-    Returns:
-        The model; or the reason why none can be fitted: all pairs show one polyp, or none does.
+    Raises:
+        NotFitted: If all pairs show one polyp, or none does.
     """
     names = term_names()
     n_pairs = sum(of_procedure[0][1].size for of_procedure in pairs)
     n_positives = sum(int(of_procedure[0][1].sum()) for of_procedure in pairs)
     if n_positives == 0:
-        return str(Message("origin.no_pair", {"n": n_pairs}))
+        raise NotFitted(str(Message("origin.no_pair", {"n": n_pairs})))
     if n_positives == n_pairs:
-        return str(Message("origin.all_pairs", {"n": n_pairs}))
+        raise NotFitted(str(Message("origin.all_pairs", {"n": n_pairs})))
     entries = [entry for of_procedure in pairs for entry in of_procedure]
     terms = np.concatenate([x for x, _ in entries])  # (m, t)
     one_polyp = np.concatenate([y for _, y in entries])  # (m,)
@@ -425,7 +429,7 @@ def cross_probabilities(
     pairs: Sequence[Sequence[LabelledPairs]],
     usual: UsualCosines | None = None,
     patients: Sequence[str] | None = None,
-) -> list[list[Reals]] | str:
+) -> list[list[Reals]]:
     """Link probabilities of each procedure by a model fitted on procedures of other patients.
 
     Up to `FOLDS` patients are left out one at a time, more in `FOLDS` groups.
@@ -437,17 +441,18 @@ def cross_probabilities(
         patients: Patient of each procedure; by default, each is of another.
 
     Returns:
-        The probabilities (n, n) of each variant of each procedure; or the reason why no model can
-        be fitted.
+        The probabilities (n, n) of each variant of each procedure.
 
     Raises:
+        NotFitted: If all procedures are of one patient, and as for `fit_links`.
         PolyplinkError: If a vector is zero or not finite.
     """
     if patients is None:
         patients = [str(number) for number in range(len(procedures))]
     fold = folds_of(patients, FOLDS)
     if procedures and len(np.unique(fold)) == 1:
-        return str(Message("origin.one_patient" if len(procedures) > 1 else "origin.one_procedure"))
+        kind = "origin.one_patient" if len(procedures) > 1 else "origin.one_procedure"
+        raise NotFitted(str(Message(kind)))
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
         training = [
@@ -455,10 +460,7 @@ def cross_probabilities(
             for of_procedure, number in zip(pairs, fold, strict=True)
             if number != left_out
         ]
-        model = fit_links(training, usual)
-        if isinstance(model, str):
-            return model
-        models.append(model)
+        models.append(fit_links(training, usual))
     numbered = zip(fold.tolist(), procedures, strict=True)
     return [
         [models[left_out].probability(views) for views, _ in variants]
@@ -471,7 +473,7 @@ def fit_and_cross_fit(
     *,
     patients: Sequence[str] | None = None,
     runs: bool = False,
-) -> tuple[LinkModel, list[list[Reals]]] | str:
+) -> tuple[LinkModel, list[list[Reals]]]:
     """Fit a model of links on procedures, and judge each by a model fitted on other patients.
 
     Args:
@@ -481,9 +483,10 @@ def fit_and_cross_fit(
 
     Returns:
         The model, and the probabilities of each variant of each procedure from
-        `cross_probabilities`; or the reason why no model can be fitted.
+        `cross_probabilities`.
 
     Raises:
+        NotFitted: As for `cross_probabilities`.
         PolyplinkError: If a vector is zero or not finite.
     """
     fitted_on = [
@@ -497,10 +500,7 @@ def fit_and_cross_fit(
     usual = UsualCosines.of([views for group in fitted_on for views, _ in group])
     pairs = [[link_terms(labelled, usual) for labelled in group] for group in fitted_on]
     model = fit_links(pairs, usual)
-    if isinstance(model, str):
-        return model
-    crossed = cross_probabilities(procedures, pairs, usual, patients)
-    return crossed if isinstance(crossed, str) else (model, crossed)
+    return model, cross_probabilities(procedures, pairs, usual, patients)
 
 
 def unlabelled_price(procedures: Sequence[Views]) -> float:
@@ -522,7 +522,7 @@ def unlabelled_price(procedures: Sequence[Views]) -> float:
     return PRICE * max(1.0, float(tracklets) / FEW_TRACKLETS) ** 2
 
 
-def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
+def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel:
     """Fit a model of links without labels, from the order of tracklets and their appearance.
 
     A polyp is mostly seen again before the next one appears. So the initial probability of a link
@@ -533,24 +533,24 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel | str:
     Args:
         procedures: Procedures of two tracklets or more.
 
-    Returns:
-        The model; or the reason why none can be fitted.
-
     Raises:
+        NotFitted: If there is no procedure, or all views of every procedure are joined, or none.
         PolyplinkError: If a vector is zero or not finite.
     """
+    if not procedures:
+        raise NotFitted(str(Message("origin.one_tracklet")))
     probabilities, price = [], unlabelled_price(procedures)
     for views in procedures:
         P = np.where(views.overlap, 0.0, START * DECAY**views.between)
         np.fill_diagonal(P, 1.0)
         probabilities.append(P)
-    model: LinkModel | str = str(Message("origin.one_tracklet"))
-    for _ in range(ROUNDS if probabilities else 0):
+    for _ in range(ROUNDS):
         labels = [partition(P, [price])[0].astype(str).tolist() for P in probabilities]
-        model = fit_links(
-            [[link_terms(labelled)] for labelled in zip(procedures, labels, strict=True)]
-        )
-        if isinstance(model, str):
-            return str(Message("origin.without_labels", {"why": model}))
+        pairs = [[link_terms(labelled)] for labelled in zip(procedures, labels, strict=True)]
+        try:
+            model = fit_links(pairs)
+        except NotFitted as error:
+            reason = Message("origin.without_labels", {"why": str(error)})
+            raise NotFitted(str(reason)) from None
         probabilities = [model.probability(views) for views in procedures]
     return model

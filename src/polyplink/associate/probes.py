@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.links import Fit, cross_fit, folds_of, logistic
+from polyplink.associate.links import Fit, NotFitted, cross_fit, folds_of, logistic
 from polyplink.associate.similarity import Reals, expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
@@ -125,7 +125,7 @@ def read_polyps(
 
 def fit_size(
     units: Reals, size_mm: Sequence[float], patients: Sequence[str], *, simulated: bool
-) -> Probe | str:
+) -> Probe:
     """Fit the probe of sizes, with intervals as in split conformal prediction.
 
     Args:
@@ -134,9 +134,9 @@ def fit_size(
         patients: Patient of each polyp (p,).
         simulated: Whether simulated polyps are among them.
 
-    Returns:
-        The probe; or the reason why none can be fitted: too few polyps, or estimates that are not
-        better than one size for all.
+    Raises:
+        NotFitted: If there are too few polyps, or the estimates are not better than one size for
+            all.
     """
     from sklearn.linear_model import Ridge  # noqa: PLC0415 - slow to import, and only to fit
 
@@ -149,10 +149,7 @@ def fit_size(
     def off(value: Reals) -> Reals:
         return np.square(value - y)
 
-    fitted = _with_best_penalty(units, y, patients, ridge, off)
-    if isinstance(fitted, str):
-        return f"size is not reported: {fitted}"
-    weights, intercept, crossed, baseline = fitted
+    weights, intercept, crossed, baseline = _with_best_penalty(units, y, patients, ridge, off)
     errors = np.abs(np.exp(crossed) - np.exp(y)).mean(), np.abs(np.exp(baseline) - np.exp(y)).mean()
     rank = math.ceil(COVERED * (y.size + 1))
     factor = math.exp(float(np.sort(np.abs(crossed - y))[rank - 1]))
@@ -166,13 +163,13 @@ def fit_size(
 
 def fit_adenoma(
     units: Reals, adenoma: Sequence[bool], patients: Sequence[str], *, simulated: bool
-) -> Probe | str:
-    """Fit the probe of histology; arguments and result are as for `fit_size`."""
+) -> Probe:
+    """Fit the probe of histology; arguments, result and errors are as for `fit_size`."""
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - slow to import, and only to fit
 
     y = np.asarray(adenoma, np.float64)
     if not 0 < y.sum() < y.size:
-        return f"histology is not reported: {int(y.sum())} of {y.size} labelled polyps are adenomas"
+        raise NotFitted(f"{int(y.sum())} of {y.size} labelled polyps are adenomas")
 
     def regression(X: Reals, target: Reals, penalty: float) -> tuple[Reals, float]:
         if not 0 < target.sum() < target.size:
@@ -183,10 +180,7 @@ def fit_adenoma(
     def off(value: Reals) -> Reals:
         return np.logaddexp(0, np.where(y > 0, -value, value))
 
-    fitted = _with_best_penalty(units, y, patients, regression, off)
-    if isinstance(fitted, str):
-        return f"histology is not reported: {fitted}"
-    weights, intercept, crossed, baseline = fitted
+    weights, intercept, crossed, baseline = _with_best_penalty(units, y, patients, regression, off)
     polyps = {"polyps": y.size, "adenomas": int(y.sum()), "patients": len(set(patients))}
     figures = {
         "auroc": roc_auc_score(y, crossed),
@@ -202,7 +196,7 @@ def fit_adenoma(
 
 def _with_best_penalty(
     units: Reals, y: Reals, patients: Sequence[str], fit: Fit, off: Callable[[Reals], Reals]
-) -> tuple[Reals, float, Reals, Reals] | str:
+) -> tuple[Reals, float, Reals, Reals]:
     """Choose the penalty by cross-fitting, and fit on all polyps.
 
     Args:
@@ -213,12 +207,14 @@ def _with_best_penalty(
         off: Loss of each of p predicted values (p,).
 
     Returns:
-        Coefficients (d,) and intercept, cross-fitted values (p,), and those of a constant (p,); or
-        the reason why there is no probe.
+        Coefficients (d,) and intercept, cross-fitted values (p,), and those of a constant (p,).
+
+    Raises:
+        NotFitted: If there are too few polyps, or the values are not better than a constant.
     """
     n_patients = len(set(patients))
     if y.size < FEWEST or n_patients < 2:
-        return (
+        raise NotFitted(
             f"{many(y.size, 'labelled polyp')} of {many(n_patients, 'patient')}, and at least "
             f"{FEWEST} polyps of two patients are needed"
         )
@@ -231,6 +227,7 @@ def _with_best_penalty(
     best = int(losses.mean(axis=1).argmin())
     gain = losses[-1] - losses[best]
     if gain.mean() <= SURE * gain.std() / math.sqrt(y.size):
-        return f"cross-fitted on {y.size} polyps, not surely better than one value for all"
+        reason = f"cross-fitted on {y.size} polyps, not surely better than one value for all"
+        raise NotFitted(reason)
     weights, intercept = fit(Z, y, tried[best])
     return weights / scale, intercept, crossed[best], crossed[-1]

@@ -8,6 +8,7 @@ import polars as pl
 
 from polyplink.associate.alarms import fit_alarms, tracklet_features
 from polyplink.associate.identities import OperatingPoint, recorded_point
+from polyplink.associate.links import NotFitted
 from polyplink.associate.probes import fit_adenoma, fit_size, mean_units
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
@@ -122,19 +123,19 @@ def fit_point(
     if keep is None:
         to_link = screen(labelled, embeddings, point.alarms).prepared
     else:
-        fit = fit_alarms(
-            tracklet_features(labelled),
-            unit_rows(vectors_of(labelled, embeddings)),
-            table["polyp_id"].to_list(),
-            [patients[name] for name in table["procedure_id"]],
-            keep,
-            material=None if source is None else source.material,
-        )
-        if isinstance(fit, str):
-            warnings.append(f"false alarms are not filtered: {fit}")
+        try:
+            model, crossed = fit_alarms(
+                tracklet_features(labelled),
+                unit_rows(vectors_of(labelled, embeddings)),
+                table["polyp_id"].to_list(),
+                [patients[name] for name in table["procedure_id"]],
+                keep,
+                material=None if source is None else source.material,
+            )
+        except NotFitted as error:
+            warnings.append(f"false alarms are not filtered: {error}")
             point, to_link = replace(point, alarms=None), labelled
         else:
-            model, crossed = fit
             # NaN, of an annotated tracklet, shows a polyp.
             shows_polyp = pl.Series(~(crossed < model.threshold))
             point = replace(point, alarms=model)
@@ -198,14 +199,19 @@ def fit_probes(
     simulated = any(name.startswith(SIMULATED) for name in table["dataset"])
     probes = {"size": point.size, "adenoma": point.adenoma}
     fitted = []
-    for column, name, fit in (("size_mm", "size", fit_size), ("adenoma", "adenoma", fit_adenoma)):
+    for column, name, title, fit in (
+        ("size_mm", "size", "size", fit_size),
+        ("adenoma", "adenoma", "histology", fit_adenoma),
+    ):
         labelled_rows = table.drop_nulls(column)
         if labelled_rows.is_empty():
             continue
         values, patients = labelled_rows[column].to_list(), labelled_rows["patient"].to_list()
-        probe = fit(units[labelled_rows["group"].to_numpy()], values, patients, simulated=simulated)
-        if isinstance(probe, str):
-            missing.append(probe)
+        of_rows = units[labelled_rows["group"].to_numpy()]
+        try:
+            probe = fit(of_rows, values, patients, simulated=simulated)
+        except NotFitted as error:
+            missing.append(f"{title} is not reported: {error}")
             continue
         probes[name] = probe
         fitted.append(probe.origin + ("; simulated polyps among them" if simulated else ""))

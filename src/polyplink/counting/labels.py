@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polyplink.associate.links import fit_unlabelled, unlabelled_price
+from polyplink.associate.links import NotFitted, fit_unlabelled, unlabelled_price
 from polyplink.associate.partition import partition
 from polyplink.core.artefacts import content_key, to_plain
 from polyplink.core.errors import PolyplinkError
@@ -87,9 +87,12 @@ def with_pseudo_labels(prepared: Prepared, encoded: "Encoded") -> Prepared:
     # Links without labels, and the partitions under them.
     procedures = by_procedure(encoded.prepared, embeddings)
     several = [procedure.views for procedure in procedures if procedure.table.height > 1]
-    model, price = fit_unlabelled(several), unlabelled_price(several)
-    if isinstance(model, str):
-        raise PolyplinkError(f"{name} gives no pseudo-labels: {model}", "give more procedures")
+    try:
+        model, price = fit_unlabelled(several), unlabelled_price(several)
+    except NotFitted as error:
+        raise PolyplinkError(
+            f"{name} gives no pseudo-labels: {error}", "give more procedures"
+        ) from None
     labelled = []
     for procedure in procedures:
         (clusters,) = partition(model.probability(procedure.views), [price])

@@ -15,7 +15,13 @@ import numpy.typing as npt
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import Calibration, OperatingPoint, untuned
-from polyplink.associate.links import COMMON, fit_and_cross_fit, fit_unlabelled, unlabelled_price
+from polyplink.associate.links import (
+    COMMON,
+    NotFitted,
+    fit_and_cross_fit,
+    fit_unlabelled,
+    unlabelled_price,
+)
 from polyplink.associate.partition import PRICES, TOLERANCE, partition
 from polyplink.core.messages import Message, text_of
 from polyplink.counting.interval import fit_interval
@@ -86,12 +92,12 @@ def find_operating_point(
         for procedure in labelled
     ]
     patient_of = patients or {p.procedure_id: p.procedure_id for p in procedures}
-    fitted = fit_and_cross_fit(
-        variants, patients=[patient_of[p.procedure_id] for p in labelled], runs=stills
-    )
-    if isinstance(fitted, str):
-        return untuned(fitted)
-    model, crossed = fitted
+    try:
+        model, crossed = fit_and_cross_fit(
+            variants, patients=[patient_of[p.procedure_id] for p in labelled], runs=stills
+        )
+    except NotFitted as error:
+        return untuned(str(error))
 
     # The price for each purpose. The error of a count includes false alarms and missed polyps.
     counts = []
@@ -188,9 +194,10 @@ def _cross_chosen(
 def _without_labels(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:
     """The operating point of procedures without known polyps: links fitted without labels."""
     several = [procedure.views for procedure in procedures if len(procedure.polyps) > 1]
-    model = fit_unlabelled(several)
-    if isinstance(model, str):
-        return untuned(Message("origin.no_polyps_and", {"why": model}))
+    try:
+        model = fit_unlabelled(several)
+    except NotFitted as error:
+        return untuned(Message("origin.no_polyps_and", {"why": str(error)}))
     origin = [
         Message("origin.untuned", {"why": Message("origin.no_polyps")}),
         Message("origin.unlabelled", {"n": len(several)}),

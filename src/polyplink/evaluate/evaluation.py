@@ -13,7 +13,7 @@ import polars as pl
 
 from polyplink.associate.clusterers import Clusterings, TemporalAP
 from polyplink.associate.grid_search import Grid, find_grid, search, without_links
-from polyplink.associate.links import Views, fit_and_cross_fit
+from polyplink.associate.links import NotFitted, Views, fit_and_cross_fit
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.text import brief
@@ -433,10 +433,10 @@ def _links(
         views = Views(vectors[tracklets], *samples.moments[tracklets].T, frames=frames)
         views_of[procedure] = (views, polyps)
     fitted_on = [name for name in views_of if not settings.chosen_on or name in settings.chosen_on]
-    fitted = fit_and_cross_fit([[views_of[name]] for name in fitted_on])
-    if isinstance(fitted, str):
-        return {}, fitted
-    model, crossed = fitted
+    try:
+        model, crossed = fit_and_cross_fit([[views_of[name]] for name in fitted_on])
+    except NotFitted as error:
+        return {}, str(error)
     left_out = dict(zip(fitted_on, crossed, strict=True))
     return {
         name: left_out[name][0] if name in left_out else model.probability(views)
