@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.core.artefacts import settle
+from polyplink.core.artefacts import finish_change
 from polyplink.counting.corrections import read_corrections
 from polyplink.data.conversion import convert
 from polyplink.data.tables import DataSet, read_data, write_data
@@ -191,7 +191,7 @@ def test_overwritten_results_are_the_old_or_the_new_ones(
     assert new_contents != old_contents
     is_new, numbers = [], spread(events, MAX_KILLS)
     for _ in kills.at_events(*command("count"), below=out, events=numbers):
-        settle(out)
+        finish_change(out)
         current = contents(out)
         assert current in (old_contents, new_contents)
         is_new.append(current == new_contents)

@@ -14,15 +14,15 @@ from pydantic import ValidationError
 
 from polyplink.core.artefacts import (
     ADDED_LATER,
+    atomic_file,
+    atomic_folder,
     change_folder,
     content_key,
     file_key,
+    finish_change,
     from_plain,
     read_json,
-    settle,
     to_plain,
-    whole_file,
-    whole_folder,
 )
 from polyplink.core.errors import PolyplinkError
 
@@ -72,11 +72,11 @@ def test_file_key_is_the_start_of_sha_256(tmp_path: Path) -> None:
 def test_a_file_is_complete_or_unchanged(tmp_path: Path, error: type[BaseException]) -> None:
     target = tmp_path / "table"
     target.write_text("old")
-    with pytest.raises(error), whole_file(target) as temporary:
+    with pytest.raises(error), atomic_file(target) as temporary:
         temporary.write_text("half")
         raise error
     assert target.read_text() == "old"
-    with whole_file(target) as temporary:
+    with atomic_file(target) as temporary:
         temporary.write_text("new")
     assert target.read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["table"]
@@ -84,19 +84,19 @@ def test_a_file_is_complete_or_unchanged(tmp_path: Path, error: type[BaseExcepti
 
 def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
     target = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt), whole_folder(target) as temporary:
+    with pytest.raises(KeyboardInterrupt), atomic_folder(target) as temporary:
         (temporary / "a").write_text("half")
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
-    with whole_folder(target) as temporary:
+    with atomic_folder(target) as temporary:
         (temporary / "a").write_text("whole")
     assert (target / "a").read_text() == "whole"
-    with pytest.raises(PolyplinkError, match="exists already"), whole_folder(target):
+    with pytest.raises(PolyplinkError, match="exists already"), atomic_folder(target):
         pass
     other = tmp_path / "other"
-    with pytest.raises(PolyplinkError, match="exists already"), whole_folder(other) as second:
+    with pytest.raises(PolyplinkError, match="exists already"), atomic_folder(other) as second:
         (second / "a").write_text("late")
-        with whole_folder(other) as first:  # as if another process were faster
+        with atomic_folder(other) as first:  # as if another process were faster
             (first / "a").write_text("first")
     assert (other / "a").read_text() == "first"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "run"]
@@ -112,14 +112,14 @@ def test_a_broken_json_file_is_a_user_error(tmp_path: Path) -> None:
 
 def test_parts_of_killed_runs_are_removed_and_parts_of_live_runs_stay(tmp_path: Path) -> None:
     target = tmp_path / "table"
-    with whole_file(target) as first:
+    with atomic_file(target) as first:
         first.write_text("x")
         node = first.name.split(".")[2].split("-")[0]
         dead = tmp_path / f".table.{node}-999999999-abcdef01.part"
         other_machine = tmp_path / ".table.ffffffff-1-abcdef01.part"
         for path in (dead, other_machine):
             path.write_text("half")
-        with whole_file(target) as second:  # a second write of this process, which is alive
+        with atomic_file(target) as second:  # a second write of this process, which is alive
             second.write_text("y")
         assert first.is_file()
     assert {p.name for p in tmp_path.iterdir()} == {"table", other_machine.name}
@@ -127,13 +127,13 @@ def test_parts_of_killed_runs_are_removed_and_parts_of_live_runs_stay(tmp_path: 
 
 def test_errors_name_the_target_and_not_the_hidden_file(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    with pytest.raises(OSError) as caught, whole_file(tmp_path / "a") as temporary:
+    with pytest.raises(OSError) as caught, atomic_file(tmp_path / "a") as temporary:
         temporary.write_text("x")
     assert caught.value.filename == str(tmp_path / "a")
-    with pytest.raises(OSError) as caught, whole_file(tmp_path / "c"):
+    with pytest.raises(OSError) as caught, atomic_file(tmp_path / "c"):
         raise OSError(28, "No space left on device")
     assert caught.value.filename == str(tmp_path / "c")
-    with pytest.raises(OSError) as caught, whole_folder(tmp_path / "d") as temporary:
+    with pytest.raises(OSError) as caught, atomic_folder(tmp_path / "d") as temporary:
         raise OSError(28, "No space left on device", str(temporary / "e" / "f"))
     assert caught.value.filename == str(tmp_path / "d")
 
@@ -148,7 +148,7 @@ def test_errors_name_the_target_and_not_the_hidden_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_full_disk_is_recognised_in_errors_of_libraries(error: Exception, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No space left") as caught, whole_folder(tmp_path / "a"):
+    with pytest.raises(OSError, match="No space left") as caught, atomic_folder(tmp_path / "a"):
         raise error
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "a"))
     assert not list(tmp_path.iterdir())
@@ -171,13 +171,13 @@ def test_files_change_together_and_a_committed_change_is_finished(
         raise KeyboardInterrupt
     assert state() == first
     with monkeypatch.context() as patch:  # as if killed right after the rename that commits
-        patch.setattr("polyplink.core.artefacts.settle", lambda _: None)
+        patch.setattr("polyplink.core.artefacts.finish_change", lambda _: None)
         with change_folder(tmp_path, ("map",)) as new:
             (new / "a").write_text("3")
             (new / "b").write_text("3")
     assert (tmp_path / "a").read_text() == "1"
-    settle(tmp_path)
-    settle(tmp_path)
+    finish_change(tmp_path)
+    finish_change(tmp_path)
     assert state() == {"other": "stays", "a": "3", "b": "3"}
 
 
@@ -212,7 +212,7 @@ def test_a_change_of_subfolders_is_finished_wherever_it_was_killed(
             left = events
         interrupted += left < 0
         left = math.inf
-        settle(folder)
+        finish_change(folder)
         paths = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
         files = {name: path.read_text() for name, path in paths.items() if path.is_file()}
         assert files == {"stays/x": "old", "table": "new", "mot/b/gt": "new", "coco/c": "new"}

@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.runs import RunRecord, claimed, rounds, sole_writer
+from polyplink.core.runs import RunRecord, file_claim, sole_writer, until_done
 
 
 def test_a_run_is_recorded_and_the_folder_of_another_command_is_refused(
@@ -62,9 +62,9 @@ def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
 
 def write_files(folder: Path, names: list[str], mark: str) -> None:
     """Write files that name their process, as `prepare` and `embed` write theirs."""
-    for names_to_make in rounds(names, lambda name: (folder / name).is_file()):
+    for names_to_make in until_done(names, lambda name: (folder / name).is_file()):
         for name in names_to_make:
-            with claimed(folder / name) as claimed_here:
+            with file_claim(folder / name) as claimed_here:
                 if claimed_here and not (folder / name).is_file():
                     with (folder / f"{name}.writers").open("a") as writers:
                         writers.write(mark)
@@ -88,7 +88,7 @@ def test_processes_write_each_file_once(tmp_path: Path) -> None:
 def test_a_claimed_file_is_waited_for_and_written_once_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = claimed(tmp_path / "b")
+    claim = file_claim(tmp_path / "b")
     assert claim.__enter__()
     pauses = []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from polyplink.core.errors import LONGEST_PART, PolyplinkError, one_line, visible
+from polyplink.core.errors import LONGEST_PART, PolyplinkError, escape_control, one_line
 from polyplink.core.text import LONGEST_FILE_NAME, csv_cell, file_name, readable_path, xml_text
 
 INVALID = ["", ".", "..", "a/../../b", "/etc/passwd", "nul\0", "\x1b[2J", "é" * 300, "\udcff"]
@@ -61,7 +61,7 @@ def test_messages_are_one_bounded_line_without_control_characters(text: str) -> 
     message = str(PolyplinkError(text, 40 * text))
     assert len(message.splitlines()) <= 1
     assert len(message) <= 2 * LONGEST_PART + 2
-    assert visible(message) == message
+    assert escape_control(message) == message
     message.encode()  # no lone surrogates
 
 

@@ -26,8 +26,8 @@ from polyplink.data.tables import (
     check,
     csv_text,
     read_data,
-    read_marked,
     read_table,
+    read_table_with_metadata,
     write_data,
     write_table,
 )
@@ -153,7 +153,7 @@ def test_a_damaged_byte_of_a_table_is_refused_at_every_position(tmp_path: Path) 
     path, table = tmp_path / "a.parquet", scored_set().detections
     write_table(path, table, {"note": "text"})
     assert pl.scan_parquet(path).collect().equals(table)  # other programs can read it
-    assert read_marked(path, "")[1]["note"] == "text"
+    assert read_table_with_metadata(path, "")[1]["note"] == "text"
     content = path.read_bytes()
     checksum = range(content.index(b"polyplink CRC-32"), content.index(b"polyplink CRC-32") + 16)
     for position in {*range(4, len(content), 23)} - {*checksum}:

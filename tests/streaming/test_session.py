@@ -24,7 +24,7 @@ from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector
 from polyplink.detect.recordings import Recording
 from polyplink.streaming.live_count import LiveCount
-from polyplink.streaming.session import follow
+from polyplink.streaming.session import count_frames
 from polyplink.streaming.sources import (
     AHEAD,
     Feed,
@@ -173,7 +173,7 @@ def test_frames_are_counted_in_order_with_their_own_boxes() -> None:
 
     recorder = Recorder()
     kept = source(pictures(40), "lines")  # loses no frame
-    follow(kept, in_3_threads(find), cast("LiveCount", recorder))
+    count_frames(kept, in_3_threads(find), cast("LiveCount", recorder))
     assert recorder.taken == [(k, 1 + k % 4) for k in range(40)]
     assert recorder.messages == []
 
@@ -184,7 +184,7 @@ def test_frames_that_a_slow_detector_misses_are_counted_as_late() -> None:
         return POLYP
 
     recorder = Recorder()
-    follow(source(pictures(60)), in_3_threads(slow), cast("LiveCount", recorder))
+    count_frames(source(pictures(60)), in_3_threads(slow), cast("LiveCount", recorder))
     assert recorder.late == 60 - len(recorder.taken) > 0
     assert recorder.messages == [
         Message("live.late", {"n": recorder.late, "frames": recorder.frames})
@@ -222,7 +222,7 @@ def test_a_stream_that_breaks_off_is_reported_in_the_language_of_the_page(
     monkeypatch.setattr("av.open", lambda *_, **__: BrokenStream(error))
     recorder = Recorder()
     stream = captured("rtsp://admin:secret@tower/1", stall=12.5)
-    follow(stream, in_3_threads(lambda _: POLYP), cast("LiveCount", recorder))
+    count_frames(stream, in_3_threads(lambda _: POLYP), cast("LiveCount", recorder))
     assert [message.text("de") for message in recorder.messages] == [
         f"Die Quelle ist zu Ende: Die Verbindung zu rtsp://tower/1 brach ab ({why}). "
         "Bitte das Kabel prüfen."
@@ -254,7 +254,7 @@ def test_a_generator_of_a_program_is_closed_when_the_count_ends_early(ending: st
     frames = frames_from(card(), name="a", fps=25, width=SIDE, height=SIDE, wait=True)
     recorder = cast("LiveCount", Recorder())
     opened = OpenedDetector(find, BoxesOrigin("function", "a function"), at_once=1)
-    assert follow(frames, opened, recorder, errors=errors)
+    assert count_frames(frames, opened, recorder, errors=errors)
     assert closed == ["frames"]  # by the thread that took the frames
     assert bool(errors) == (ending != "signal")
 
@@ -282,7 +282,7 @@ def test_a_signal_ends_a_count_while_the_detector_hangs(
     film = Recording("case", Path("case.mp4"), (), 60, 25.0, SIDE, SIDE)
     played = replace(source(pictures(60), "lines"), recording=film)
     try:
-        assert follow(played, opened, cast("LiveCount", recorder))
+        assert count_frames(played, opened, cast("LiveCount", recorder))
     finally:
         release.set()
     (message,) = recorder.messages
@@ -308,7 +308,7 @@ def test_a_damaged_stretch_of_a_recording_is_no_stall() -> None:
     for kind in kinds:
         recorder = Refusing()
         counting = cast("LiveCount", recorder)
-        follow(source(damaged(), kind), in_3_threads(lambda _: POLYP), counting, stall=0.12)
+        count_frames(source(damaged(), kind), in_3_threads(lambda _: POLYP), counting, stall=0.12)
         stalled = [message.kind for message in recorder.messages] == ["live.stalled"]
         assert (stalled, recorder.frames < 6) == ((kind == "device",) * 2)
 
@@ -326,7 +326,7 @@ def test_frames_before_a_failure_are_counted(broken: str) -> None:
     frames = failing() if broken == "source" else pictures(30)
     recorder, errors = Recorder(), list[Exception]()
     counting = cast("LiveCount", recorder)
-    stopped = follow(source(frames, "lines"), in_3_threads(find), counting, errors=errors)
+    stopped = count_frames(source(frames, "lines"), in_3_threads(find), counting, errors=errors)
     assert [number for number, _ in recorder.taken] == list(range(20))
     (message,) = recorder.messages
     assert ("the cable broke" if broken == "source" else "no valid boxes") in str(message)

@@ -32,7 +32,7 @@ from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.artefacts import from_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 from polyplink.data.origin import BoxSource
 
 Flags = npt.NDArray[np.bool_]
@@ -92,7 +92,7 @@ class OperatingPoint:
             that may change the count within its interval.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     setting: TemporalAP | LearnedLinks
     links: LinkModel | None
@@ -267,7 +267,7 @@ class Identities:
         similarity: The similarities that were clustered (n, n).
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     labels: Labels
     converged: bool

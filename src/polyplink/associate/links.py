@@ -18,7 +18,7 @@ from polyplink.associate.partition import partition
 from polyplink.associate.similarity import Reals, cosine, expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 
 Flags = npt.NDArray[np.bool_]
 Frames = npt.NDArray[np.object_]  # for each tracklet, an array of frame numbers or None
@@ -53,7 +53,7 @@ class Views:
             begins.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     vectors: npt.NDArray[Any]
     start: Reals
@@ -226,7 +226,7 @@ class LinkModel:
             earlier versions.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     intercept: float
     weights: dict[str, float]

@@ -8,7 +8,7 @@ from typer import Argument
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import inform, verb
-from polyplink.core.artefacts import whole_folder
+from polyplink.core.artefacts import atomic_folder
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import RunRecord
 
@@ -49,7 +49,7 @@ def convert_data(
         dataset = read_data(data)
     record.inputs = {str(data): dataset.key}
     progress("procedures", 0, dataset.procedures.height)
-    with whole_folder(out) as folder:
+    with atomic_folder(out) as folder:
         with record.stage("write"):
             warnings = convert(dataset, data_format, folder)
         record.write(folder)

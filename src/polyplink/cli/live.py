@@ -136,7 +136,7 @@ def live(
         file_size,
     )
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
-    from polyplink.streaming.session import event_log, follow, wait_for_signal
+    from polyplink.streaming.session import count_frames, event_log, wait_for_signal
     from polyplink.streaming.setup import lasting_messages, open_linking, warm_detector
     from polyplink.streaming.sources import is_device, open_source, without_password
 
@@ -226,7 +226,9 @@ def live(
 
         # Frames, until the source ends or is stopped.
         with record.stage("live"):
-            stopped = follow(opened, finder, counting, speed=speed, stall=stall, errors=errors)
+            stopped = count_frames(
+                opened, finder, counting, speed=speed, stall=stall, errors=errors
+            )
         _refuse_empty(source, counting, counting.warnings[len(of_count) :], errors)
         counting.end()
 

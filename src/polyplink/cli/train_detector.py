@@ -12,7 +12,7 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, check_inputs
 from polyplink.cli.verb import inform, verb
-from polyplink.core.artefacts import file_key, to_plain, whole_file, write_json
+from polyplink.core.artefacts import atomic_file, file_key, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import sole_writer
@@ -309,7 +309,7 @@ def _holdout_warnings(
 
 def _write_epochs(path: Path, state: "FitState") -> None:
     """One line an epoch: its number and its mean loss."""
-    with whole_file(path) as new, new.open("w", newline="") as file:
+    with atomic_file(path) as new, new.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["epoch", "loss"])
         rows.writerows([k, f"{loss:.4f}"] for k, loss in enumerate(state.losses, 1))

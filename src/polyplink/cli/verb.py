@@ -34,7 +34,7 @@ from typing import (
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from polyplink.core.errors import PolyplinkError, find_named, one_line, visible
+from polyplink.core.errors import PolyplinkError, escape_control, find_named, one_line
 from polyplink.core.results import Progress, Result, silent
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class CellBars:
 
 def _bar(stage: str, done: int, total: int) -> str:
     bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
-    return f"<div>{bar} {escape(visible(stage))} {done} of {total}</div>"
+    return f"<div>{bar} {escape(escape_control(stage))} {done} of {total}</div>"
 
 
 _CELL_BARS = CellBars()

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import verb
-from polyplink.core.artefacts import file_key, whole_file
+from polyplink.core.artefacts import atomic_file, file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
 
@@ -174,7 +174,7 @@ def _add_saved(folder: Path, name: str) -> Result[dict[str, Any]]:
     check_free(path, file_key(source))
     record = read_record(source)
     licence = read_config(folder).get("licence")
-    with whole_file(path) as new:
+    with atomic_file(path) as new:
         shutil.copyfile(source, new)
     seal(path)
     title = record.name or path.stem

@@ -148,7 +148,7 @@ def _is_full(error: Exception) -> bool:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`; rename it to `path` if the block succeeds.
 
     On any exception, Ctrl-C included, the temporary file is removed and `path` is untouched.
@@ -172,8 +172,8 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder next to `path`, with the guarantees of `whole_file`.
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder next to `path`, with the guarantees of `atomic_file`.
 
     Raises:
         PolyplinkError: If `path` exists already, or another process makes it in the meantime: an
@@ -183,7 +183,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     if path.exists():
         raise exists_error
     try:
-        with whole_file(path) as temporary:
+        with atomic_file(path) as temporary:
             temporary.mkdir()
             yield temporary
     except OSError as error:
@@ -201,8 +201,8 @@ def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
     """Yield an empty folder for files that are moved into `folder` all together, or not at all.
 
     When all files are written, one rename makes the change valid; then the files are moved, those
-    of subfolders one by one too. If the process is killed before it has moved all of them, `settle`
-    moves the rest.
+    of subfolders one by one too. If the process is killed before it has moved all of them,
+    `finish_change` moves the rest.
 
     Args:
         folder: Created if absent; files of other names stay.
@@ -223,10 +223,10 @@ def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
                     new.parent.mkdir(parents=True, exist_ok=True)
                     new.with_name(f"{new.name}{_REMOVED}").touch()
         while temporary.exists():
-            settle(folder)
+            finish_change(folder)
             with _overtaken():
                 temporary.rename(change)
-        settle(folder)
+        finish_change(folder)
     except OSError as error:
         if str(error.filename or "").startswith(str(temporary)):
             raise OSError(error.errno, first_line(error), str(folder)) from error
@@ -245,7 +245,7 @@ def _overtaken() -> Iterator[None]:
             raise
 
 
-def settle(folder: Path) -> None:
+def finish_change(folder: Path) -> None:
     """Finish a valid change that a killed process left; every reader and writer calls it.
 
     Raises:
@@ -288,7 +288,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically."""
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 

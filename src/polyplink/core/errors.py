@@ -44,11 +44,11 @@ CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u20
 _HIDDEN = re.compile(f"[{CONTROL}\\ud800-\\udfff]")
 
 
-def visible(text: str) -> str:
+def escape_control(text: str) -> str:
     r"""Write control characters as escapes, so that no terminal obeys them.
 
     Example:
-        >>> print(visible("a\x1b[31m"))
+        >>> print(escape_control("a\x1b[31m"))
         a\x1b[31m
     """
     return _HIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)
@@ -56,7 +56,7 @@ def visible(text: str) -> str:
 
 def one_line(text: str, longest: int) -> str:
     """A text on one line; the middle is cut out if it is longer than `longest` characters."""
-    plain = visible(" ".join(text.split()) if re.search(r"[\t\r\n]", text) else text)
+    plain = escape_control(" ".join(text.split()) if re.search(r"[\t\r\n]", text) else text)
     half = (longest - 5) // 2
     return plain if len(plain) <= longest else f"{plain[:half]} ... {plain[-half:]}"
 
@@ -115,7 +115,7 @@ class ImportOptionError(PolyplinkError):
     """A source does not say what an option of `polyplink import` can; `hint` names the option."""
 
 
-def say_remade(path: Path) -> None:
+def warn_remade(path: Path) -> None:
     """Warn on stderr that a file of an earlier run does not fit and is made again."""
     text = one_line(f"{path} is damaged or of other tracklets; it is made again", 2 * LONGEST_PART)
     logging.getLogger("polyplink").warning("warning: %s", text)

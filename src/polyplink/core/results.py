@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from typer import echo
 
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import visible
+from polyplink.core.errors import escape_control
 from polyplink.core.text import many
 
 Progress = Callable[[str, int, int], None]
@@ -71,7 +71,7 @@ class Result(Generic[Value]):
         """Print the texts and tables."""
         for item in self.printed:
             if isinstance(item, str):
-                echo(visible(item))
+                echo(escape_control(item))
             else:
                 _print_table(item)
 
@@ -84,7 +84,7 @@ def _print_table(table: Any) -> None:
     class Plain(Console):
         def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
             for text, style, control in super().render(*args, **kwargs):
-                yield Segment(text if control else visible(text), style, control)
+                yield Segment(text if control else escape_control(text), style, control)
 
     for column in table.columns:
         column.overflow = "fold"  # a word wider than its column is wrapped, not cut
@@ -104,23 +104,28 @@ def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> 
     render = None if isinstance(value, ShownFields) else getattr(value, "_repr_html_", None)
     parts = [render()] if render is not None else [_printed(item) for item in printed]
     in_html = getattr(value, "html_warnings", ())
-    further = [escape(visible(text)) for text in warnings if text not in in_html]
+    further = [_escaped(text) for text in warnings if text not in in_html]
     return "\n".join([*(f"<p><b>warning:</b> {text}</p>" for text in further), *parts])
+
+
+def _escaped(text: str) -> str:
+    """A text for HTML, with its control characters as escapes."""
+    return escape(escape_control(text))
 
 
 def _printed(item: Any) -> str:
     """Text, or a table of rich, as HTML."""
     if isinstance(item, str):
-        return f'<pre style="white-space: pre-wrap">{escape(visible(item))}</pre>'
+        return f'<pre style="white-space: pre-wrap">{_escaped(item)}</pre>'
 
     def cell(content: Any, kind: str = "td") -> str:
-        return f"<{kind}>{escape(visible(str(content))).replace(chr(10), '<br>')}</{kind}>"
+        return f"<{kind}>{_escaped(str(content)).replace(chr(10), '<br>')}</{kind}>"
 
     head = "".join(cell(column.header, "th") for column in item.columns)
     columns = [list(column.cells) for column in item.columns]
     rows = ["".join(map(cell, row)) for row in zip(*columns, strict=True)]
     body = "".join(f"<tr>{row}</tr>" for row in (head, *rows))
-    return f"<table><caption>{escape(visible(str(item.title or '')))}</caption>{body}</table>"
+    return f"<table><caption>{_escaped(str(item.title or ''))}</caption>{body}</table>"
 
 
 class ShownFields:
@@ -132,7 +137,7 @@ class ShownFields:
     def _repr_html_(self) -> str:
         record: Any = self
         rows = [(field.name, getattr(self, field.name)) for field in fields(record) if field.repr]
-        cells = (f"<tr><th>{name}</th><td>{escape(visible(str(v)))}</td></tr>" for name, v in rows)
+        cells = (f"<tr><th>{name}</th><td>{_escaped(str(v))}</td></tr>" for name, v in rows)
         table = f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
         return "\n".join([table, *map(_printed, self._tables())])
 

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 
 from polyplink import __version__
-from polyplink.core.artefacts import change_folder, read_json, settle, to_plain, write_json
-from polyplink.core.errors import PolyplinkError, first_line, say_remade
+from polyplink.core.artefacts import change_folder, finish_change, read_json, to_plain, write_json
+from polyplink.core.errors import PolyplinkError, first_line, warn_remade
 
 Item = TypeVar("Item")
 
@@ -27,7 +27,7 @@ PAUSE = 0.2  # seconds between two checks of the files that other processes are 
 
 
 @contextmanager
-def claimed(path: Path) -> Iterator[bool]:
+def file_claim(path: Path) -> Iterator[bool]:
     """Claim a file for this process; yield False if another process has claimed it.
 
     The claim ends with the block, or with the process. A process that has claimed a file must
@@ -36,7 +36,7 @@ def claimed(path: Path) -> Iterator[bool]:
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with claimed(Path(folder, "a")) as mine, claimed(Path(folder, "a")) as again:
+        ...     with file_claim(Path(folder, "a")) as mine, file_claim(Path(folder, "a")) as again:
         ...         mine, again
         (True, False)
     """
@@ -60,7 +60,7 @@ def claimed(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def to_make(path: Path, is_made: Callable[[], bool]) -> Iterator[bool]:
+def claim_unmade(path: Path, is_made: Callable[[], bool]) -> Iterator[bool]:
     """Claim a file; yield whether this process is to make it.
 
     It is not if another process has claimed it, or if it was made in the meantime. A file of an
@@ -70,14 +70,14 @@ def to_make(path: Path, is_made: Callable[[], bool]) -> Iterator[bool]:
         path: The file.
         is_made: Whether it exists and fits.
     """
-    with claimed(path) as is_claimed:
+    with file_claim(path) as is_claimed:
         is_missing = is_claimed and not is_made()
         if is_missing and path.is_file():
-            say_remade(path)
+            warn_remade(path)
         yield is_missing
 
 
-def rounds(items: Sequence[Item], done: Callable[[Item], bool]) -> Iterator[list[Item]]:
+def until_done(items: Sequence[Item], done: Callable[[Item], bool]) -> Iterator[list[Item]]:
     """Yield the list of items that are not done, again and again until all are.
 
     In each round the caller does the items that it can claim. Items that other processes have
@@ -113,7 +113,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
             "name another output folder",
         ) from None
     try:
-        with claimed(folder / "writer") as is_claimed:
+        with file_claim(folder / "writer") as is_claimed:
             if not is_claimed:
                 raise PolyplinkError(
                     f"another command writes into {folder} at the moment",
@@ -181,7 +181,7 @@ class RunRecord:
         Raises:
             PolyplinkError: If `folder` holds the run.json of another command or program.
         """
-        settle(folder)
+        finish_change(folder)
         record = read_run(folder)
         command = record.get("command", "another program")
         if record and command != self.command:

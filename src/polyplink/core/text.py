@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from polyplink.core.errors import PolyplinkError, one_line, visible
+from polyplink.core.errors import PolyplinkError, escape_control, one_line
 
 # A path that may lead out of the folder it is relative to, on Windows too.
 OUTSIDE = r"^[/\\]|^[A-Za-z]:|(?:^|[/\\])\.\.(?:[/\\]|$)|\x00"
@@ -63,7 +63,7 @@ def file_name(name: str, *, exact: bool = False) -> str:
         size = len(name.encode("utf-8", "surrogatepass"))
         if (
             not (0 < size <= LONGEST_FILE_NAME)
-            or name != visible(name)
+            or name != escape_control(name)
             or name[0] == "."
             or _NO_FILE.search(name)
         ):
@@ -140,12 +140,12 @@ def csv_cell(value: object) -> object:
         >>> csv_cell("=1+1"), csv_cell(-1), csv_cell("'-1")
         ("'=1+1", -1, "''-1")
     """
-    return re.sub(FORMULA, r"'\1", visible(value)) if isinstance(value, str) else value
+    return re.sub(FORMULA, r"'\1", escape_control(value)) if isinstance(value, str) else value
 
 
 def xml_text(text: str) -> str:
     """Escape a text for XML, including the control characters that XML cannot hold."""
-    return escape(visible(text), quote=False)
+    return escape(escape_control(text), quote=False)
 
 
 def rounded_probability(value: float) -> float:
@@ -160,12 +160,12 @@ def rounded_probability(value: float) -> float:
     return min(max(round(float(value), 4), 0.0001), 0.9999)
 
 
-def brief(record: Any) -> str:
-    """The repr of a dataclass, each field cut to 40 characters: `__repr__ = brief`.
+def short_repr(record: Any) -> str:
+    """The repr of a dataclass, each field cut to 40 characters: `__repr__ = short_repr`.
 
     Example:
         >>> from polyplink.core.ranges import Range
-        >>> brief(Range(0, 1))
+        >>> short_repr(Range(0, 1))
         'Range(low=0, high=1, above=False, below=False)'
     """
     fields = (

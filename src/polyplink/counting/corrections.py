@@ -19,7 +19,7 @@ import polars as pl
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.core.artefacts import content_key, settle
+from polyplink.core.artefacts import content_key, finish_change
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.count_part import named_procedures
@@ -47,7 +47,7 @@ def counted_folder(folder: Path) -> Path:
         PolyplinkError: If neither holds a count, or `folder` is not a folder.
     """
     for path in (folder / "count", folder):
-        settle(path)
+        finish_change(path)
     check_is_folder(folder, HINT)
     folders = [path for path in (folder / "count", folder) if (path / FILE).is_file()]
     if not folders:

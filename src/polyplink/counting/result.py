@@ -17,7 +17,7 @@ from polyplink.associate.identities import OperatingPoint, recorded_point
 from polyplink.core.artefacts import from_plain, read_json, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 from polyplink.counting.interval import Cover, Coverage
 from polyplink.tracklets.settings import PrepareSettings
 
@@ -131,7 +131,7 @@ class Count:
         models: The detector and the encoder: kind, name, sha256, and whether it is shipped.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     weights: str
     crops: str

@@ -19,7 +19,7 @@ from polyplink.data.tables import (
     DataSet,
     Imported,
     csv_text,
-    read_marked,
+    read_table_with_metadata,
     write_table,
 )
 
@@ -87,10 +87,10 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
     if not (files.is_file() and items.is_file()):
         return None
     hint = "import again"
-    table, about = read_marked(files, hint)
+    table, about = read_table_with_metadata(files, hint)
     if about.get(_KEY) != data.key:  # the imported tables were replaced by others
         return None
-    boxes = read_marked(items, hint)[0]
+    boxes = read_table_with_metadata(items, hint)[0]
     changed = [name for path, name, *state in table.iter_rows() if file_state(path) != state]
     warning = (
         f"{changed[0]} has changed since the import: boxes are in {TABLE}" if changed else None

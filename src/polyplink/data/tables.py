@@ -23,14 +23,14 @@ import polars as pl
 from pydantic import ValidationError
 
 from polyplink.core.artefacts import (
+    atomic_file,
     change_folder,
     content_key,
+    finish_change,
     read_json,
-    settle,
-    whole_file,
     write_json,
 )
-from polyplink.core.errors import CONTROL, PolyplinkError, first_line, visible
+from polyplink.core.errors import CONTROL, PolyplinkError, escape_control, first_line
 from polyplink.core.messages import Message
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
@@ -328,7 +328,7 @@ class DataSet:
                 "splits.json is not a mapping of parts to lists of procedure ids", "import again"
             ) from None
         for part in splits:
-            if part != visible(part) or not (0 < len(part) <= LONGEST_NAME):
+            if part != escape_control(part) or not (0 < len(part) <= LONGEST_NAME):
                 raise PolyplinkError(
                     f"splits.json: {part!r} is not a valid name of a part",
                     f"write 1 to {LONGEST_NAME} characters without control characters",
@@ -486,7 +486,9 @@ def read_raw_table(path: Path) -> tuple[pl.DataFrame, str]:
 
 
 # Control character -> its escape.
-_ESCAPES = {char: visible(char) for char in map(chr, range(0x2070)) if visible(char) != char}
+_ESCAPES = {
+    char: escape_control(char) for char in map(chr, range(0x2070)) if escape_control(char) != char
+}
 
 
 def csv_text(table: pl.DataFrame) -> str:
@@ -525,7 +527,7 @@ def write_table(
     table.write_parquet(buffer, metadata=dict(metadata or {}), row_group_size=row_group_size)
     data = buffer.getbuffer()
     pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    with whole_file(path) as temporary, temporary.open("wb") as file:
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
         file.writelines((data[:pages], _SEAL, zlib.crc32(data).to_bytes(4, "little"), data[pages:]))
 
 
@@ -586,10 +588,10 @@ def read_table(path: Path, hint: str) -> pl.DataFrame:
         FileNotFoundError: If the file does not exist.
         PolyplinkError: If the file is broken (with `hint`) or exceeds a limit (`limits.py`).
     """
-    return read_marked(path, hint)[0]
+    return read_table_with_metadata(path, hint)[0]
 
 
-def read_marked(path: Path, hint: str) -> tuple[pl.DataFrame, dict[str, str]]:
+def read_table_with_metadata(path: Path, hint: str) -> tuple[pl.DataFrame, dict[str, str]]:
     """Read a Parquet file and its metadata; raises as `read_table` does."""
     try:
         # Opened once: another process may replace it.
@@ -619,7 +621,7 @@ def check_folder(folder: Path) -> None:
     Raises:
         PolyplinkError: If the folder or a table is missing.
     """
-    settle(folder)
+    finish_change(folder)
     if not is_data_folder(folder):
         check_is_folder(folder, "check the path, or run `polyplink import`")
         inside = folder / "data"  # of an output folder of `run` or `live`
@@ -650,7 +652,7 @@ def read_data(folder: Path) -> DataSet:
     check_folder(folder)
     tables, imports = {}, set()
     for name in TABLES:
-        tables[name], marks = read_marked(folder / f"{name}.parquet", "import again")
+        tables[name], marks = read_table_with_metadata(folder / f"{name}.parquet", "import again")
         imports.add(marks.get(_IMPORT))
     if len(imports - {None}) > 1:
         raise PolyplinkError(f"{folder} holds tables of several imports", "import again")

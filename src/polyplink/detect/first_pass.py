@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.core.artefacts import content_key, whole_folder
-from polyplink.core.errors import PolyplinkError, first_line, say_remade
+from polyplink.core.artefacts import atomic_folder, content_key
+from polyplink.core.errors import PolyplinkError, first_line, warn_remade
 from polyplink.core.messages import Message
 from polyplink.core.results import Progress, silent
 from polyplink.core.text import file_name
@@ -35,7 +35,7 @@ from polyplink.data.tables import (
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets.crops import cut, enlarge, read_array
-from polyplink.tracklets.detection_crops import PLACES, read_kept, write_kept
+from polyplink.tracklets.detection_crops import PLACES, read_saved_crops, write_saved_crops
 from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_scenes
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input, update_tracks
@@ -191,7 +191,7 @@ def join_pieces(
     boxes = pl.concat([piece.boxes for piece in pieces])
     places = pl.concat([piece.places for piece in pieces])
     scenes = np.concatenate([piece.scenes for piece in pieces])
-    write_kept(out, name, places, [part / "crops.npy" for part in parts])
+    write_saved_crops(out, name, places, [part / "crops.npy" for part in parts])
     images = [None if recording is None else recording.image(n) for n in boxes["frame"]]
     column = pl.Series("image", images, pl.String)
     left_out = LeftOut(sum(piece.lost for piece in pieces), sum(piece.outside for piece in pieces))
@@ -220,14 +220,14 @@ class Piece:
 
 
 def read_piece(folder: Path) -> Piece:
-    """Read a piece that a `Follower` wrote.
+    """Read a piece that a `FrameTracker` wrote.
 
     Raises:
         FileNotFoundError: If a file is missing.
         PolyplinkError: If a file is broken, or the files do not fit together.
     """
     boxes = read_table(folder / "boxes.parquet", AGAIN)
-    places = read_kept(folder / "crops.npy", folder / "kept.parquet")[1].drop("row")
+    places = read_saved_crops(folder / "crops.npy", folder / "kept.parquet")[1].drop("row")
     scenes, finder, lost = (
         np.array(read_array(folder / f"{name}.npy", AGAIN)) for name in ("scenes", "finder", "lost")
     )
@@ -243,7 +243,7 @@ def read_piece(folder: Path) -> Piece:
 
 
 @dataclass(frozen=True)
-class Followed:
+class TrackedFrame:
     """The boxes of one frame.
 
     Attributes:
@@ -259,7 +259,7 @@ class Followed:
     crops: Mapping[int, Pixels]
 
 
-class Follower:
+class FrameTracker:
     """Track the boxes of a recording frame by frame, and write the results in pieces.
 
     A piece is a folder with boxes.parquet, kept.parquet (the places of the crops), crops.npy,
@@ -287,13 +287,13 @@ class Follower:
         self._crops: list[Pixels] = []
         self._begun: list[tuple[int, int]] = []  # first frames and numbers of scenes
 
-    def follow(
+    def track(
         self,
         frame: int,
         picture: Picture | None,
         boxes: Floats,
         box_crops: Sequence[Pixels] = (),
-    ) -> Followed:
+    ) -> TrackedFrame:
         """Track the boxes of the next frame, and crop those that will be embedded.
 
         Args:
@@ -331,7 +331,7 @@ class Follower:
             self._length[track] = self._length.get(track, 0) + 1
         self._places += [(frame, *areas[row].tolist()) for row in crops]
         self._crops += crops.values()
-        return Followed(rounded, tracks, areas, crops)
+        return TrackedFrame(rounded, tracks, areas, crops)
 
     def _check_sides(self, boxes: Floats) -> None:
         """Refuse a detector that returns right and bottom edges in place of widths and heights."""
@@ -350,7 +350,7 @@ class Follower:
     def write(self, piece: Path) -> None:
         """Write the results since the last piece."""
         size = self._settings.size
-        with whole_folder(piece) as target:
+        with atomic_folder(piece) as target:
             rows = np.concatenate([np.zeros((0, 6)), *self._found])
             boxes = pl.DataFrame(rows, schema=list(_BOXES)).cast(_BOXES)
             write_table(target / "boxes.parquet", boxes)
@@ -399,10 +399,10 @@ def _with_boxes(
     return plain if workers == 1 else prefetch(find, frames, workers, AHEAD)
 
 
-def _resumes(follower: Follower, piece: Path) -> bool:
+def _resumes(frame_tracker: FrameTracker, piece: Path) -> bool:
     """Continue after a piece if it exists and is intact; return whether it does."""
     try:
-        follower.resume(piece)
+        frame_tracker.resume(piece)
     except FileNotFoundError:
         if not piece.exists():
             return False
@@ -410,7 +410,7 @@ def _resumes(follower: Follower, piece: Path) -> bool:
         pass
     else:
         return True
-    say_remade(piece)
+    warn_remade(piece)
     return False
 
 
@@ -422,12 +422,12 @@ def _pieces(
     workers: int,
 ) -> Iterator[int]:
     """Process a recording piece by piece; yield the number of frames done."""
-    follower = Follower(recording.rate, recording.width, recording.height, settings)
+    frame_tracker = FrameTracker(recording.rate, recording.width, recording.height, settings)
     frames: Iterator[tuple[int, Picture | None, Floats]] | None = None
     decoded = 0
     for start in range(0, recording.n_frames, PIECE):
         piece = folder / f"{start:09d}"
-        if frames is None and _resumes(follower, piece):
+        if frames is None and _resumes(frame_tracker, piece):
             decoded += 1
             yield min(start + PIECE, recording.n_frames)
             continue
@@ -436,11 +436,11 @@ def _pieces(
         frames = frames or _with_boxes(recording, detector, start, workers)
         for frame, picture, boxes in islice(frames, PIECE):
             if picture is None:
-                follower.lost += 1
+                frame_tracker.lost += 1
             else:
                 decoded += 1
-                follower.follow(frame, picture, boxes)
-        follower.write(piece)
+                frame_tracker.track(frame, picture, boxes)
+        frame_tracker.write(piece)
         yield min(start + PIECE, recording.n_frames)
     if decoded == 0:
         raise PolyplinkError(

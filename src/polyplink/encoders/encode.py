@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 
 from polyplink import __version__
-from polyplink.core.artefacts import whole_file, write_json
-from polyplink.core.errors import PolyplinkError, say_remade
+from polyplink.core.artefacts import atomic_file, write_json
+from polyplink.core.errors import PolyplinkError, warn_remade
 from polyplink.core.results import Progress, StageProgress, silent, silent_stage
-from polyplink.core.runs import rounds, to_make
-from polyplink.core.text import brief
+from polyplink.core.runs import claim_unmade, until_done
+from polyplink.core.text import short_repr
 from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import broken_path, release_pages
 from polyplink.tracklets.prepare import Prepared, add_crops, cut_at_broken, prepare
@@ -203,7 +203,7 @@ class Encoded:
         embeddings: Vectors by the encoder's name, rows as in `table`.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     folder: Path
     part: str | Sequence[str] | None
@@ -368,11 +368,11 @@ def stored_vectors(
     def count(done_here: int, of: int) -> None:
         progress(stage, n_done + done_here, table.height)
 
-    for missing in rounds(list(ids), is_embedded):
+    for missing in until_done(list(ids), is_embedded):
         n_done = sum(len(embeddings.tracklet_ids) for embeddings in embedded.values())
         for procedure_id in missing:
             path = paths[procedure_id]
-            with to_make(path, partial(is_embedded, procedure_id)) as is_missing:
+            with claim_unmade(path, partial(is_embedded, procedure_id)) as is_missing:
                 if not is_missing:
                     continue
                 with with_crops(prepared.select([procedure_id])) as part:
@@ -395,7 +395,7 @@ def stored_vectors(
     widths = {embeddings.vectors.shape[1] for embeddings in stored_parts}
     if len(widths) > 1:  # unknown which are right: embed all again
         for path in paths.values():
-            say_remade(path)
+            warn_remade(path)
             path.unlink(missing_ok=True)
         return stored_vectors(encoder, prepared, clip, progress, with_crops)
     names = [name for embeddings in stored_parts for name in embeddings.tracklet_ids]
@@ -445,7 +445,7 @@ def crops_of(
     crops = cut.crops_path(cut.procedures[0])
     broken = broken_path(crops)
     if broken.is_file():  # readers of the vectors must know where tracklets were split
-        with whole_file(broken_path(first_crops)) as copy:
+        with atomic_file(broken_path(first_crops)) as copy:
             shutil.copyfile(broken, copy)
     try:
         yield cut

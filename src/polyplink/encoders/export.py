@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from polyplink.core.artefacts import whole_file, whole_folder
+from polyplink.core.artefacts import atomic_file, atomic_folder
 from polyplink.core.errors import PolyplinkError, extras_installed, first_line
 from polyplink.core.onnx_files import import_onnxruntime, open_session, write_graph
 from polyplink.core.text import many
@@ -82,7 +82,7 @@ def export_encoder(
     check_precision(compute)
     side = record.prepare.size
     encoder.eval()
-    with whole_folder(folder) as new, torch.inference_mode(False), torch.no_grad():
+    with atomic_folder(folder) as new, torch.inference_mode(False), torch.no_grad():
         chance = torch.Generator().manual_seed(0)
         shape = (5, side, side, 3)
         crops = torch.randint(0, 256, shape, generator=chance, dtype=torch.uint8)
@@ -126,7 +126,7 @@ def with_record(folder: Path, out: Path, record: WeightsRecord) -> Path:
     """
     config = read_config(folder)
     for name in (FRAMES, TRACKLETS):
-        with whole_file(out / name) as new:
+        with atomic_file(out / name) as new:
             shutil.copyfile(folder / name, new)
     facts = {name: config[name] for name in ("precision", "crops", "features", "vectors")}
     write_config(out, record, facts, licence=config.get("licence"))

@@ -12,7 +12,7 @@ import torch
 
 from polyplink.core.artefacts import KEY_DIGITS, content_key, file_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 from polyplink.data.origin import BoxesOrigin, read_origin
 from polyplink.encoders.adapt import unwrapped_tensors, wrapped
 from polyplink.encoders.build import build_encoder
@@ -48,7 +48,7 @@ class NamedEncoder:
         precision: float32, tf32, bf16 or int8.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     name: str
     key: str
@@ -164,7 +164,7 @@ def load_several(
 class LoadedEncoder:
     """An encoder in evaluation mode, its record, and the id of its file."""
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     encoder: Encoder
     record: WeightsRecord

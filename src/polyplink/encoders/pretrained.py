@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polyplink.core.artefacts import whole_folder
+from polyplink.core.artefacts import atomic_folder
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.runs import read_run
 from polyplink.encoders.device import pick_device
@@ -63,7 +63,7 @@ def save_pretrained(
             f"{weights} is an exported encoder, which can be shared unchanged",
             "copy its folder, or give the weights it was exported from",
         )
-    with whole_folder(folder) as new:
+    with atomic_folder(folder) as new:
         shutil.copyfile(path, new / HUB_FILE)
         measured = [] if figures is None else _measured(figures, weights_id(path))
         write_config(new, record, {"mirrors": list(mirrors)}, measured, licence)

@@ -20,18 +20,18 @@ from safetensors import SafetensorError, safe_open
 
 from polyplink.core.artefacts import (
     KEY_DIGITS,
+    atomic_file,
     content_key,
     file_key,
     from_plain,
     parse_json,
     read_json,
     to_plain,
-    whole_file,
     write_text,
 )
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import torch
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 from polyplink.encoders.config import (
     AnyEncoderConfig,
     EncoderConfig,
@@ -252,7 +252,7 @@ def write_tensors(
     cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
     # Serialised in memory: the library's writer does not report a full disk.
     data = save(cpu, dict(metadata))
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_bytes(data)
 
 
@@ -331,7 +331,7 @@ class WeightsRecord:
         operating: Links, prices and false alarms for counting, or None.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     encoder: AnyEncoderConfig
     prepare: PrepareSettings

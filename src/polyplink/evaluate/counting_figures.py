@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from polyplink.associate.clusterers import Setting
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 from polyplink.evaluate.choosing import Choice, Purpose, choose
 from polyplink.evaluate.counting import ProcedureCounts, Reals
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
@@ -77,7 +77,7 @@ class CountingFigures:
         as_chosen: Means under the operating point on the procedures of the choice: optimistic.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     folds: tuple[Fold, ...]
     settings: tuple[Setting, ...]

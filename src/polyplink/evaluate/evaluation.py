@@ -16,7 +16,7 @@ from polyplink.associate.grid_search import Grid, find_grid, search, without_lin
 from polyplink.associate.links import NotFitted, Views, fit_and_cross_fit
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 from polyplink.evaluate.choosing import Purpose
 from polyplink.evaluate.counting import Clinic, clinic_figures, clinic_row, count_procedure
 from polyplink.evaluate.counting_figures import (
@@ -112,7 +112,7 @@ class EncoderFigures:
         no_links: Why there are no learned links; empty if there are, or none were requested.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     figures: dict[str, Figure]
     retrieval: dict[str, Any] | None = None

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from polyplink.associate.links import Frames
 from polyplink.associate.similarity import checked_positions, unit_rows
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -41,7 +41,7 @@ class Samples:
         frames: Frames with a box of every tracklet (n,), for learned links; None if unknown.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     tracklet_ids: tuple[str, ...]
     procedures: tuple[str, ...]
@@ -287,7 +287,7 @@ class TrackletBoxes:
             rise.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     polyp: Ints
     offset: Ints

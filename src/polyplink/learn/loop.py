@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from polyplink.core.artefacts import to_plain, whole_file
+from polyplink.core.artefacts import atomic_file, to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import BAGS
-from polyplink.core.text import brief, many
+from polyplink.core.text import many, short_repr
 from polyplink.data.tables import DataSet
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.finetune import merge_adapters
@@ -179,7 +179,7 @@ class Fitted:
         held: Procedures held out for validation.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     encoder: Encoder
     history: Sequence[Row]
@@ -225,7 +225,7 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
 
 def _write_history(path: Path, history: Sequence[Row]) -> None:
     """Write history.csv, a row for each epoch, atomically."""
-    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+    with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(history[0]))
         writer.writeheader()
         for row in history:

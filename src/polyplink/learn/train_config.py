@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import BAGS, LOSSES
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 from polyplink.encoders.config import AnyEncoderConfig, EncoderConfig
 from polyplink.encoders.finetune import FineTune
 from polyplink.learn.augment import AugmentConfig
@@ -127,7 +127,7 @@ class TrainConfig(Ranged):
         seed: Seeds initial weights, bags, order and dropout.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     name: str
     encoder: AnyEncoderConfig = field(default_factory=EncoderConfig)

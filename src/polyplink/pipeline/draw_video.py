@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 from PIL import Image, ImageDraw, ImageFont
 
-from polyplink.core.artefacts import whole_file
+from polyplink.core.artefacts import atomic_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, StageProgress, silent_stage
 from polyplink.core.text import many, readable_path
@@ -216,7 +216,7 @@ def draw_video(
     x264 = "libx264" in av.codecs_available
     n_written, size = 0, (0, 0)
     drawn = prefetch(partial(_drawn, drawing=drawing), pictures, THREADS, VIDEO_AHEAD)
-    with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
+    with atomic_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         stream: Any = container.add_stream(
             "libx264" if x264 else "mpeg4", rate=rate, options=QUALITY if x264 else {}
         )

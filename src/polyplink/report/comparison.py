@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.text import brief
+from polyplink.core.text import short_repr
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.metric import Style
 
@@ -50,7 +50,7 @@ class Method:
             the first.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     name: str
     figures: Mapping[str, Figure]
@@ -78,7 +78,7 @@ class Comparison:
         note: Remark on comparing these figures with others on the page.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     metrics: tuple[FigureColumn, ...]
     methods: tuple[Method, ...]

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from polyplink.associate.probes import Reading
-from polyplink.core.errors import visible
+from polyplink.core.errors import escape_control
 from polyplink.core.messages import Message, catalogue, text_of
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Texts:
 
 def plain(value: object) -> object:
     """A value for a page: control characters in text are replaced by escapes."""
-    return visible(value) if type(value) is str else value
+    return escape_control(value) if type(value) is str else value
 
 
 @cache

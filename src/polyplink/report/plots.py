@@ -21,7 +21,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from polyplink.core.artefacts import whole_file
+from polyplink.core.artefacts import atomic_file
 from polyplink.report.contents import Values
 from polyplink.report.formats import MINUS, number
 from polyplink.report.polyps import HUES, Look
@@ -268,7 +268,7 @@ def write_figure(folder: Path, name: str, figure: Figure) -> list[Path]:
         for kind in ("svg", "png"):
             path = folder / f"{name}.{kind}"
             metadata = {"Date": None} if kind == "svg" else {"Software": None}
-            with whole_file(path) as temporary:
+            with atomic_file(path) as temporary:
                 figure.savefig(temporary, format=kind, metadata=metadata)
             paths.append(path)
     return paths

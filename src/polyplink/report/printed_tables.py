@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.table import Table
 from rich.text import Text
 
-from polyplink.core.artefacts import whole_file
+from polyplink.core.artefacts import atomic_file
 from polyplink.core.text import csv_cell, many
 from polyplink.evaluate.intervals import Figure
 from polyplink.report.comparison import NOT_MEASURED, Comparison
@@ -159,7 +159,7 @@ def figure_rows(comparison: Comparison) -> list[dict[str, object]]:
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows with equal columns as a CSV file, atomically; None becomes an empty cell."""
-    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+    with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0] if rows else ())
         writer.writeheader()
         writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)

@@ -22,7 +22,7 @@ import polars as pl
 from filelock import FileLock
 
 from polyplink.associate.similarity import unit_rows
-from polyplink.core.artefacts import read_json, whole_folder, write_json
+from polyplink.core.artefacts import atomic_folder, read_json, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import relative_path
 from polyplink.data.files.images import Pixels
@@ -267,7 +267,7 @@ def build_index(folder: Path, blocks: Iterable[Block], weights: str) -> Index:
     Raises:
         PolyplinkError: If `folder` exists, or there is no row.
     """
-    with whole_folder(folder) as new:
+    with atomic_folder(folder) as new:
         record: dict[str, Any] = {"format": FORMAT, "weights": weights, "width": 0, "segments": []}
         _write_segments(new, record, blocks)
         if not record["segments"]:
@@ -324,7 +324,7 @@ def _write_segments(folder: Path, record: dict[str, Any], blocks: Iterable[Block
     waiting = (block for block in blocks if block[0].height)
     block = next(waiting, None)
     while block is not None:
-        with whole_folder(folder / f"{len(record['segments']):05}") as new, ExitStack() as opened:
+        with atomic_folder(folder / f"{len(record['segments']):05}") as new, ExitStack() as opened:
             files = [opened.enter_context((new / name).open("wb")) for name in _FILES]
             tables: list[pl.DataFrame] = []
             rows = 0

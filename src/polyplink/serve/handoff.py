@@ -16,10 +16,10 @@ import polars as pl
 from pydantic import TypeAdapter
 
 from polyplink import __version__
-from polyplink.core.artefacts import change_folder, to_plain, whole_file, write_json, write_text
-from polyplink.core.errors import PolyplinkError, extras_installed, visible
+from polyplink.core.artefacts import atomic_file, change_folder, to_plain, write_json, write_text
+from polyplink.core.errors import PolyplinkError, escape_control, extras_installed
 from polyplink.core.messages import Message
-from polyplink.core.text import brief, file_name, readable_path
+from polyplink.core.text import file_name, readable_path, short_repr
 from polyplink.counting.count_part import named_procedures
 from polyplink.counting.interval import Cover
 from polyplink.data.files.images import data_uri
@@ -97,7 +97,7 @@ class ReviewedProcedure:
         not_polyps: Tracklets that are not counted as polyps.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     procedure: str
     done: bool
@@ -141,7 +141,7 @@ class Review:
         procedures: The procedures.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     format: str
     polyplink: str
@@ -454,10 +454,10 @@ def _write_xlsx(path: Path, tables: Mapping[str, tuple[Sequence[str], Sequence[A
             sheet = book.add_worksheet(name)
             sheet.write_row(0, 0, titles, bold)
             for i, row in enumerate(rows, start=1):
-                sheet.write_row(i, 0, [visible(v) if isinstance(v, str) else v for v in row])
+                sheet.write_row(i, 0, [escape_control(v) if isinstance(v, str) else v for v in row])
             sheet.freeze_panes(1, 0)
             sheet.autofit()
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_bytes(written.getvalue())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import simplejpeg
 
-from polyplink.core.artefacts import content_key, file_key, read_json, whole_file, write_json
+from polyplink.core.artefacts import atomic_file, content_key, file_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.core.results import StageProgress, silent_stage
@@ -229,7 +229,7 @@ def _write_procedure(
             file = folder / f"{number:06d}.jpg"
             if not file.is_file():
                 pixels = render(picture, path, k, frame, np.random.default_rng([number]))
-                with whole_file(file) as temporary:
+                with atomic_file(file) as temporary:
                     temporary.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
             projected_boxes, shares = boxes_in_view(boxes, path.maps[k], frame)
             for polyp_id, box, share in zip(polyp_ids, projected_boxes, shares, strict=True):

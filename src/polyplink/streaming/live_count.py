@@ -17,7 +17,7 @@ from polyplink.associate.alarms import box_features
 from polyplink.associate.identities import OperatingPoint
 from polyplink.associate.online import Decision, OnlineLinker, OnlineSettings
 from polyplink.associate.similarity import unit_rows
-from polyplink.core.artefacts import read_json, whole_file, write_json
+from polyplink.core.artefacts import atomic_file, read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import rounded_probability
@@ -25,8 +25,8 @@ from polyplink.counting.result import Count
 from polyplink.data.files.images import Picture, encode_jpeg
 from polyplink.detect.first_pass import (
     PIECE,
-    Followed,
-    Follower,
+    FrameTracker,
+    TrackedFrame,
     detected_data,
     join_pieces,
     write_detections,
@@ -150,8 +150,8 @@ class LiveCount:
         self._source, self._emit = source, emit
         self._linker = OnlineLinker(point, settings)
         self._alarms, self._keep_alarms = point.alarms, keep_alarms
-        self._follower = Follower(source.fps, source.width, source.height, encoder.prepare)
-        if not hasattr(self._follower.tracker, "open"):
+        self._frame_tracker = FrameTracker(source.fps, source.width, source.height, encoder.prepare)
+        if not hasattr(self._frame_tracker.tracker, "open"):
             raise PolyplinkError(
                 f"the tracker {encoder.prepare.tracks.tracker} does not show which tracks are open",
                 "leave out --tracker, or give it the method `open` of `Tracker`",
@@ -190,9 +190,9 @@ class LiveCount:
         for i in range(3):
             trial.add(str(i), vector + rng.normal(size=vector.shape), i, i + 0.5)
         size = (self._source.fps, self._source.width, self._source.height)
-        follower = Follower(*size, self._encoder.prepare)
+        frame_tracker = FrameTracker(*size, self._encoder.prepare)
         pixels = np.zeros((size[2], size[1], 3), np.uint8)
-        follower.follow(0, Picture(pixels), np.array([[0.0, 0.0, 8.0, 8.0, 1.0]]))
+        frame_tracker.track(0, Picture(pixels), np.array([[0.0, 0.0, 8.0, 8.0, 1.0]]))
         return threads
 
     def _facts(self) -> dict[str, Any]:
@@ -254,15 +254,15 @@ class LiveCount:
                 self.warn(Message("live.backwards", numbers))
             return False
         if frame.number // PIECE != self._piece:
-            self._follower.write(self._out / PIECES / f"{self._piece:09d}")
+            self._frame_tracker.write(self._out / PIECES / f"{self._piece:09d}")
             self._piece = frame.number // PIECE
         self.frames = frame.number + 1
         if not frame.decodes:
-            self._follower.lost += 1
+            self._frame_tracker.lost += 1
             return False
-        followed = self._follower.follow(frame.number, frame.picture, boxes, frame.crops)
-        self._extend(frame, followed)
-        open_tracks = set(self._follower.tracker.open(frame.number + 1).tolist())
+        tracked = self._frame_tracker.track(frame.number, frame.picture, boxes, frame.crops)
+        self._extend(frame, tracked)
+        open_tracks = set(self._frame_tracker.tracker.open(frame.number + 1).tolist())
         for track in [track for track in self._open if track not in open_tracks]:
             self._close(self._open.pop(track))
         second = int(frame.number / self._source.fps)
@@ -276,13 +276,13 @@ class LiveCount:
         self.latencies.append(time.perf_counter() - begun)
         return True
 
-    def _extend(self, frame: LiveFrame, followed: Followed) -> None:
+    def _extend(self, frame: LiveFrame, tracked: TrackedFrame) -> None:
         """Add the boxes of a frame to their tracklets."""
-        crops = list(followed.crops.values())
+        crops = list(tracked.crops.values())
         features = self._embedder.frames(np.stack(crops)) if crops else ()
-        features_of_row = dict(zip(followed.crops, features, strict=True))
+        features_of_row = dict(zip(tracked.crops, features, strict=True))
         shortest = self._encoder.prepare.min_seconds * self._source.fps
-        for row, track in enumerate(followed.tracks.tolist()):
+        for row, track in enumerate(tracked.tracks.tolist()):
             # The same names as in `prepare`, which also numbers untracked boxes.
             if track < 0 or track not in self._open:
                 name = f"{self._source.name}:{self._n_begun:05d}"
@@ -293,16 +293,16 @@ class LiveCount:
                 self._open[track] = OpenTracklet(name, number, frame.number, frame.number)
             tracklet = self._open[track]
             tracklet.last = frame.number
-            tracklet.boxes.extend(followed.boxes[row])
+            tracklet.boxes.extend(tracked.boxes[row])
             tracklet.frames.append(frame.number)
             if row in features_of_row:
                 tracklet.keep(features_of_row[row], self._max_crops)
                 self._thinned |= tracklet.step > 1
-                if followed.boxes[row, 4] > tracklet.score:
-                    picture = followed.crops[row]
+                if tracked.boxes[row, 4] > tracklet.score:
+                    picture = tracked.crops[row]
                     if frame.picture is not None:
-                        picture = cut(frame.picture.rgb(), followed.areas[row], THUMBNAIL)
-                    tracklet.score, tracklet.picture = followed.boxes[row, 4], picture
+                        picture = cut(frame.picture.rgb(), tracked.areas[row], THUMBNAIL)
+                    tracklet.score, tracklet.picture = tracked.boxes[row, 4], picture
             if not tracklet.announced and tracklet.last - tracklet.first + 1 >= shortest:
                 tracklet.announced = True
                 self.emit("opened", tracklet=tracklet.name, start=tracklet.first / self._source.fps)
@@ -320,7 +320,7 @@ class LiveCount:
         self._vectors.write(vector.astype(np.float32).tobytes())
         place = f"{LIVE}/{tracklet.number:05d}.jpg"
         if tracklet.picture is not None:
-            with whole_file(self._out / place) as temporary:  # the page may load it at any time
+            with atomic_file(self._out / place) as temporary:  # the page may load it at any time
                 temporary.write_bytes(encode_jpeg(tracklet.picture))
         chance = self._shows_polyp(tracklet, vector)
         facts: dict[str, Any] = {
@@ -442,7 +442,7 @@ class LiveCount:
         """
         for track in list(self._open):
             self._close(self._open.pop(track))
-        self._follower.write(self._out / PIECES / f"{self._piece:09d}")
+        self._frame_tracker.write(self._out / PIECES / f"{self._piece:09d}")
         write_json(self._out / ENDED, {"frames": self.frames})
         self._vectors.close()
         prepared, lost = write_pieces(self._out, self._source, self.frames, self._encoder)

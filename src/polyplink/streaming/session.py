@@ -29,7 +29,7 @@ DetectedFrame = tuple[LiveFrame, Floats]
 POLL_SECONDS = 0.2  # between checks for signals and stalls
 
 
-def follow(
+def count_frames(
     source: LiveSource,
     detector: OpenedDetector | None,
     counting: LiveCount,

@@ -21,7 +21,7 @@ from typing import IO, Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.core.artefacts import read_json, whole_file, write_json
+from polyplink.core.artefacts import atomic_file, read_json, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.parts import CROPS
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
@@ -256,7 +256,7 @@ def crops_file(path: Path, count: int, size: int) -> Iterator[IO[bytes]]:
     """
     shape = (count, size, size, 3)
     header: dict[str, Any] = {"descr": "|u1", "fortran_order": False, "shape": shape}
-    with whole_file(path) as temporary, temporary.open("wb") as file:
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         yield file
 

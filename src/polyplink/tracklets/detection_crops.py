@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.core.errors import PolyplinkError, first_line, say_remade
+from polyplink.core.errors import PolyplinkError, first_line, warn_remade
 from polyplink.core.text import file_name
 from polyplink.data.files.images import Pixels
 from polyplink.data.tables import read_table, write_table
@@ -27,13 +27,13 @@ AREA = ("left", "top", "right", "bottom")
 PLACES = pl.Schema(dict.fromkeys(("frame", *AREA), pl.Int64))
 
 
-def kept_paths(folder: Path, procedure_id: str) -> tuple[Path, Path]:
+def saved_crop_paths(folder: Path, procedure_id: str) -> tuple[Path, Path]:
     """The files of a procedure's kept crops and of their areas in a data folder."""
     stem = file_name(procedure_id)
     return folder / "kept" / f"{stem}.npy", folder / "kept" / f"{stem}.parquet"
 
 
-def write_kept(
+def write_saved_crops(
     folder: Path, procedure_id: str, places: pl.DataFrame, parts: Sequence[Path]
 ) -> None:
     """Keep the crops of a procedure.
@@ -44,7 +44,7 @@ def write_kept(
         places: frame, left, top, right, bottom of each crop, in order.
         parts: .npy files (k, size, size, 3) that hold the crops, in order.
     """
-    crops, table = kept_paths(folder, procedure_id)
+    crops, table = saved_crop_paths(folder, procedure_id)
     arrays = [read_crops(part, "run the detector again") for part in parts]
     if not places.height:
         return
@@ -55,7 +55,7 @@ def write_kept(
     write_table(table, places)
 
 
-def read_kept(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
+def read_saved_crops(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
     """Read crops (n, size, size, 3) and their places: row, frame, left, top, right, bottom.
 
     Raises:
@@ -73,7 +73,7 @@ def read_kept(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
     return pixels, places
 
 
-def copy_kept(
+def copy_saved_crops(
     folder: Path, procedure_id: str, frames: Sequence[FrameCrops], path: Path, size: int
 ) -> int | None:
     """Write the kept crops of some frames to a file of crops, unless one of them is missing.
@@ -93,13 +93,13 @@ def copy_kept(
     Raises:
         OSError: If the files cannot be read, or damaged ones cannot be removed.
     """
-    crops, table = kept_paths(folder, procedure_id)
+    crops, table = saved_crop_paths(folder, procedure_id)
     if not (crops.is_file() and table.is_file()) or not frames:
         return None
     try:
-        pixels, places = read_kept(crops, table)
+        pixels, places = read_saved_crops(crops, table)
     except PolyplinkError:
-        say_remade(crops)
+        warn_remade(crops)
         for broken in (table, crops):
             broken.unlink(missing_ok=True)
         return None

@@ -19,13 +19,13 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.artefacts import content_key
-from polyplink.core.errors import PolyplinkError, say_remade
+from polyplink.core.errors import PolyplinkError, warn_remade
 from polyplink.core.results import StageProgress, silent_stage
-from polyplink.core.runs import RunRecord, claimed, rounds, to_make
-from polyplink.core.text import brief, file_name
+from polyplink.core.runs import RunRecord, claim_unmade, file_claim, until_done
+from polyplink.core.text import file_name, short_repr
 from polyplink.core.workers import as_done
 from polyplink.data.files.images import Pixels
-from polyplink.data.tables import DataSet, read_data, read_marked, write_table
+from polyplink.data.tables import DataSet, read_data, read_table_with_metadata, write_table
 from polyplink.tracklets.box_runs import (
     BOX,
     BRIDGED,
@@ -47,7 +47,7 @@ from polyplink.tracklets.crops import (
     render_crops,
     write_crops,
 )
-from polyplink.tracklets.detection_crops import copy_kept
+from polyplink.tracklets.detection_crops import copy_saved_crops
 from polyplink.tracklets.sampling import cut_tracklets, fragments, sampled
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
@@ -75,7 +75,7 @@ class Prepared:
         spans: Annotated spans of all detections.
     """
 
-    __repr__ = brief
+    __repr__ = short_repr
 
     data: DataSet
     settings: PrepareSettings
@@ -309,7 +309,7 @@ def add_crops(
         n_done += crops
         progress(n_done, total)
 
-    for missing in rounds(prepared.procedures, prepared.has_crops):
+    for missing in until_done(prepared.procedures, prepared.has_crops):
         n_done = total - int(prepared.select(missing).uncut["n_crops"].sum())
         renderings = []
         for procedure_id in missing:
@@ -332,7 +332,7 @@ def add_crops(
             with _to_make(part) as is_missing:
                 if not is_missing:
                     continue
-                copied = copy_kept(folder, procedure_id, frames, path, size)
+                copied = copy_saved_crops(folder, procedure_id, frames, path, size)
                 if copied is not None:
                     tick(copied)
                 elif lost is None:
@@ -355,7 +355,7 @@ def add_crops(
 def _to_make(part: Prepared) -> AbstractContextManager[bool]:
     """Whether this process is to make the crops of a part with one procedure."""
     (procedure_id,) = part.procedures
-    return to_make(part.crops_path(procedure_id), partial(part.has_crops, procedure_id))
+    return claim_unmade(part.crops_path(procedure_id), partial(part.has_crops, procedure_id))
 
 
 def _rendered(part: Prepared, render: Callable[[], int]) -> int:
@@ -408,8 +408,8 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
         tables[:] = [table for path in paths if (table := _table(path, key, warn)) is not None]
         return len(tables) == len(paths)
 
-    for _ in rounds([paths], are_made):
-        with claimed(target / "tracklets.parquet") as is_claimed, record.stage("tracklets"):
+    for _ in until_done([paths], are_made):
+        with file_claim(target / "tracklets.parquet") as is_claimed, record.stage("tracklets"):
             if not is_claimed or are_made(paths, warn=True):
                 continue
             fps = frame_rates(data.procedures)
@@ -439,12 +439,12 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
 def _table(path: Path, key: str, warn: bool) -> pl.DataFrame | None:
     """Read a table; None if it is missing, damaged, or of another data set."""
     try:
-        table, marks = read_marked(path, "prepare again")
+        table, marks = read_table_with_metadata(path, "prepare again")
     except FileNotFoundError:
         return None
     except PolyplinkError:
         if warn:
-            say_remade(path)
+            warn_remade(path)
         return None
     return table if marks.get(_DATA) == key else None
 

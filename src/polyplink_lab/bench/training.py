@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from polyplink.core.artefacts import whole_file
+from polyplink.core.artefacts import atomic_file
 from polyplink.data.tables import DataSet, write_data
 from polyplink.encoders.build import TrackletEncoder
 from polyplink.encoders.config import EncoderConfig
@@ -105,7 +105,7 @@ def synthetic_prepared(folder: Path, settings: PrepareSettings) -> Prepared:
     rng = np.random.default_rng(0)
     owner = np.repeat(np.arange(POLYPS), VIEWS * LONG // settings.stride)
     for name in names:
-        with whole_file(prepared.crops_path(name)) as path, path.open("wb") as file:
+        with atomic_file(prepared.crops_path(name)) as path, path.open("wb") as file:
             np.save(file, synthetic_crops(owner, settings.size, rng))
     return prepared
 

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from polyplink import __version__
-from polyplink.core.artefacts import to_plain, whole_file, whole_folder, write_json, write_text
+from polyplink.core.artefacts import atomic_file, atomic_folder, to_plain, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.runs import RunRecord
@@ -196,7 +196,7 @@ def write_procedure(job: Job) -> None:
             all_frames if job.preset.frames == "all" else boxes["frame"].unique().sort().to_numpy()
         )
         procedure = SimulatedProcedure.of(plan, job.seed, job.device)
-        with whole_folder(job.frames) as folder:
+        with atomic_folder(job.frames) as folder:
             for start in range(0, len(needed), BATCH):
                 frames = needed[start : start + BATCH].astype(np.int64)
                 for frame, image in zip(frames, procedure.frames(frames), strict=True):
@@ -290,7 +290,7 @@ def write_archive(job: ArchiveJob) -> None:
     suffix = ".0" if name in WITH_POINT else ""
     # Level 1, because the text is repetitive and higher levels save only another tenth.
     with (
-        whole_file(path) as temporary,
+        atomic_file(path) as temporary,
         temporary.open("wb") as file,
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,

@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from polyplink.core.artefacts import whole_file
+from polyplink.core.artefacts import atomic_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink_lab.simulate.plan import Plan, boxes_of, plan_procedure
@@ -65,7 +65,7 @@ def write_preview(
     progress(0, len(frames))
     sheet, film = folder / "sheet.png", folder / "film.mp4"
     rows = [row for sample in samples for row in sheet_rows(*sample)]
-    with whole_file(sheet) as temporary:
+    with atomic_file(sheet) as temporary:
         contact_sheet(rows).save(temporary, format="PNG")
 
     def pictures() -> Iterator[Picture]:
@@ -242,7 +242,7 @@ def write_film(path: Path, frames: Iterable[Picture], fps: float) -> None:
     import av  # noqa: PLC0415 - 0.1 s to import, for videos alone
 
     stream = None
-    with whole_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
+    with atomic_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         for frame in frames:
             if stream is None:
                 rate = Fraction(fps).limit_denominator(100_000)  # 29.97 stays 29.97

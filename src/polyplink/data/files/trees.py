@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from polyplink.core.errors import PolyplinkError, visible
+from polyplink.core.errors import PolyplinkError, escape_control
 from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
 from polyplink.data.files.archives import ENDINGS, Archive, is_archive
@@ -266,7 +266,7 @@ def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) ->
         path = "/".join([*folder_parts, *parts])
         if {path, "/".join([*folder_parts, stem, *parts])} & unpacked:
             continue
-        if ".." in parts or "" in parts or inner != visible(inner):
+        if ".." in parts or "" in parts or inner != escape_control(inner):
             faults.warn(Message("import.odd_path"), member_name(name, inner))
         elif is_archive(parts[-1]):
             faults.warn(Message("import.nested_archive"), member_name(name, inner))

@@ -13,7 +13,7 @@ from typing import NamedTuple, Unpack
 
 import polars as pl
 
-from polyplink.core.artefacts import whole_folder, write_text
+from polyplink.core.artefacts import atomic_folder, write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import file_name, relative_path
@@ -413,7 +413,7 @@ def write_yolo(data: DataSet, root: Path) -> None:
     tracks = number_polyps(data)
     have = [part for part in PARTS if data.splits.get(part)]
     part_of = {i: part for part in have for i in data.splits[part]}
-    with whole_folder(root / "labels") as labels:
+    with atomic_folder(root / "labels") as labels:
         folder_of: dict[str, str] = {}
         for procedure_id, frame, text in _lines(data, tracks).iter_rows():
             if procedure_id not in folder_of:

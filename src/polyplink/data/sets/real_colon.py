@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Unpack
 
 import polars as pl
 
-from polyplink.core.artefacts import read_json, whole_folder, write_text
+from polyplink.core.artefacts import atomic_folder, read_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import csv_cell, file_name, xml_text
@@ -528,7 +528,7 @@ def write_real_colon(
         name = procedure["procedure_id"]
         target = root / annotations_folder(name)
         if not (keep and target.is_dir()):
-            with whole_folder(target) as folder:
+            with atomic_folder(target) as folder:
                 detections = boxes.get((name,), data.detections.clear())
                 for stem, text in format_annotations(procedure, detections):
                     (folder / f"{stem}.xml").write_bytes(text.encode())

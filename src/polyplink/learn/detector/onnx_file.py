@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from polyplink.core.artefacts import whole_file, write_json
+from polyplink.core.artefacts import atomic_file, write_json
 from polyplink.core.errors import PolyplinkError, extras_installed
 from polyplink.core.onnx_files import write_graph
 from polyplink.detect.onnx import DetectorRecord, record_path
@@ -21,7 +21,7 @@ def export_detector(network: YoloxNano, path: Path, record: DetectorRecord) -> N
     height, width = (torch.export.Dim(name, min=2, max=64) for name in ("rows", "columns"))
     axes = {0: torch.export.Dim("batch", min=1, max=256), 2: step * height, 3: step * width}
     inputs = {"images": torch.zeros((2, 3, 4 * step, 5 * step))}
-    with whole_file(path) as new:
+    with atomic_file(path) as new:
         write_graph(new, network, inputs, "output0", {"images": axes}, purpose="the export")
     write_json(record_path(path), record)
 
