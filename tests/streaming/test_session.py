@@ -297,7 +297,7 @@ def test_a_signal_ends_a_count_while_the_detector_hangs(
 def test_a_damaged_stretch_of_a_recording_is_no_stall(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seconds = [0.0]  # of a clock that goes on with the frames
+    seconds = [0.0]  # of a clock that advances with the frames
     clock = SimpleNamespace(monotonic=lambda: seconds[0])
     monkeypatch.setattr("polyplink.streaming.session.time", clock)
 
