@@ -46,7 +46,6 @@ Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
 PIECES = "live/pieces"  # boxes and crops, until the report is written
 SOURCE_FILE, VECTORS = "live/source.json", "live/vectors.bin"
-ENDED = "live/ended.json"  # the number of frames, once the last one is counted
 MOST_CROPS, MOST_CLIPS = 4096, 256  # kept per open tracklet, as features or as pictures
 THUMBNAIL = 320  # width and height of a view's picture, pixels
 TRIALS = 3  # timed runs per number of threads
@@ -443,7 +442,8 @@ class LiveCount:
         for track in list(self._open):
             self._close(self._open.pop(track))
         self._frame_tracker.write(self._out / PIECES / f"{self._piece:09d}")
-        write_json(self._out / ENDED, {"frames": self.frames})
+        source_file = self._out / SOURCE_FILE
+        write_json(source_file, read_json(source_file) | {"counted_frames": self.frames})
         self._vectors.close()
         prepared, lost = write_pieces(self._out, self._source, self.frames, self._encoder)
         for message in lost:
@@ -500,13 +500,13 @@ def killed_source(out: Path) -> tuple[LiveSource, int]:
         PolyplinkError: If the recording no longer exists.
     """
     facts = read_json(out / SOURCE_FILE)
-    path = facts.pop("recording")
+    path, counted = facts.pop("recording"), facts.pop("counted_frames", None)
     recording = find_recordings(Path(path), facts["fps"])[0] if path else None
     frames = PIECE * (1 + max(int(piece.name) for piece in written_pieces(out)))
     if recording is not None:
         frames = min(frames, recording.n_frames)
-    if (out / ENDED).is_file():
-        frames = min(frames, int(read_json(out / ENDED)["frames"]))
+    if counted is not None:  # the last piece is shorter
+        frames = counted
     return LiveSource(**facts, frames=iter(()), recording=recording), frames
 
 

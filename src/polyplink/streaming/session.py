@@ -62,9 +62,10 @@ def count_frames(
             for detected in frames:
                 _pass_warnings(source, counting)
                 counting.late = feed.dropped
-                # A recording plays on over frames that do not decode.
-                plays = detected is not None and source.kind == "recording"
-                if (detected is not None and counting.frame(*detected)) or plays:
+                # A recording plays on over frames that do not decode, which are not counted.
+                if detected is not None and (
+                    counting.frame(*detected) or source.kind == "recording"
+                ):
                     last = time.monotonic()
                 if time.monotonic() - last > stall:
                     counting.warn(Message("live.stalled", {"seconds": stall}))
