@@ -1,6 +1,5 @@
 """The server of the review desk and its routes; `serve.guard` controls access."""
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -39,7 +38,6 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         token: Secret that every request must carry.
         port: Port of the server; requests addressed to another port are refused.
     """
-    lock = threading.Lock()  # one hand-off at a time; the desk locks itself
     files: dict[str, Path] = {}  # files of the last hand-off, by name
 
     async def correct(request: Request) -> Response:
@@ -55,7 +53,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     def write_files(request: Request) -> Response:
         from polyplink.serve.handoff import FOLDER, hand_off  # noqa: PLC0415 - slow to import
 
-        with lock, desk.lock:  # all files are of the same answers
+        with desk.lock:  # one hand-off at a time, with all files of the same answers
             paths = hand_off(desk, language_of(request))
             files.clear()
             files.update({path.relative_to(desk.out / FOLDER).as_posix(): path for path in paths})
