@@ -17,9 +17,10 @@ from typer import Argument, Option
 from polyplink.core import messages
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.parts import SIMULATED_DETECTORS, TRACKERS
+from polyplink.core.parts import TRACKERS, simulated_preset
 from polyplink.core.text import readable_path
 from polyplink.models.shipped import DETECTOR, ENCODER
+from polyplink.tracklets.settings import OF_KNOWN_POLYPS
 
 StrPath = str | Path
 
@@ -141,7 +142,6 @@ class TrackletOptions(TypedDict, total=False):
     ]
 
 
-OF_KNOWN_POLYPS = ("min_length", "max_gap", "min_iou")  # options of `TrackletOptions`
 Source = Annotated[
     StrPath, Argument(help="A video, or a folder of videos or images; a data folder.")
 ]
@@ -234,9 +234,7 @@ def refuse_unused(
     Raises:
         PolyplinkError: If an option has no effect.
     """
-    plugin, colon, _ = (detector or "").partition(":")
-    simulated = bool(colon) and plugin in SIMULATED_DETECTORS.names()
-    if seed and not simulated:
+    if seed and simulated_preset(detector) is None:
         raise PolyplinkError("--seed is for simulated detectors (sim:good ...)", "leave it out")
     unused = [name for name in OF_KNOWN_POLYPS if tracklets.get(name) is not None]
     if unused and not known_polyps:

@@ -157,6 +157,14 @@ SIMULATED_DETECTORS = Registry[Any](
     "simulated detector", "polyplink.simulated_detectors", {}, needs=("__call__",)
 )
 """Functions that derive the boxes of a detector from annotated procedures."""
+
+
+def simulated_preset(detector: str | None) -> tuple[str, str] | None:
+    """Simulated detector and preset, as in "sim:good"; None for a detector of pictures."""
+    name, colon, preset = (detector or "").partition(":")
+    return (name, preset) if colon and name in SIMULATED_DETECTORS.names() else None
+
+
 CROPS = Registry[Any]("crops", "polyplink.crops", {}, needs=("holds", "open"))
 """Sources of crops that are not stored in files, see `tracklets.crops.CropSource`."""
 SECTIONS: Mapping[str, Mapping[str, str]] = {

@@ -13,7 +13,7 @@ from polyplink import __version__
 from polyplink.core.artefacts import content_key, file_key, file_state
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
-from polyplink.core.parts import DETECTORS, SIMULATED_DETECTORS
+from polyplink.core.parts import DETECTORS, SIMULATED_DETECTORS, simulated_preset
 from polyplink.core.results import Progress, silent
 from polyplink.core.runs import RunRecord, read_run
 from polyplink.data.files.images import Pixels
@@ -90,10 +90,10 @@ def detect_folder(
     record = RunRecord("detect", settings=recorded)
     record.claim(out)
     warnings: list[Message] = []
-    plugin, colon, preset = (name or "").partition(":")
-    if colon and plugin in SIMULATED_DETECTORS.names() and function is None:
+    simulated = simulated_preset(name)
+    if simulated is not None and function is None:
         settings = with_options(settings, track_options)
-        detected = Detected(_simulated(plugin, preset, source, seed), {}, {})
+        detected = Detected(_simulated(*simulated, source, seed), {}, {})
         begin()
         origin = BoxesOrigin(str(name), str(name))
     else:

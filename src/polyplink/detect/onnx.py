@@ -30,7 +30,7 @@ from polyplink.core.artefacts import ADDED_LATER, content_key, file_key, read_js
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_files import open_session
-from polyplink.core.parts import DETECTORS, LAYOUTS, SIMULATED_DETECTORS
+from polyplink.core.parts import DETECTORS, LAYOUTS, SIMULATED_DETECTORS, simulated_preset
 from polyplink.data.files.images import Picture, Pixels
 from polyplink.models.shipped import (
     ShippedModel,
@@ -297,8 +297,7 @@ def check_is_detector(path: Path) -> None:
     Raises:
         PolyplinkError: If it is neither.
     """
-    plugin, colon, _ = str(path).partition(":")
-    if (colon and plugin in SIMULATED_DETECTORS.names()) and not path.is_file():
+    if simulated_preset(str(path)) is not None and not path.is_file():
         raise PolyplinkError(
             f"the detector {path} changes annotated boxes, and none are given",
             "give `run` a data folder that `polyplink import` wrote, or give --detector FILE.onnx",

@@ -16,6 +16,7 @@ from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, R
 if TYPE_CHECKING:
     from polyplink.data.origin import BoxesOrigin
 
+OF_KNOWN_POLYPS = ("min_length", "max_gap", "min_iou")  # settings of tracklets of known polyps
 # Settings that a detector's record may state.
 OF_DETECTOR = ("high", "low", "min_seconds", "nested")
 
@@ -122,7 +123,7 @@ def box_settings(settings: PrepareSettings, *, annotated: bool) -> dict[str, Any
         {'min_length': 30, 'max_gap': 1, 'min_iou': 0.1}
     """
     if annotated:
-        return {name: getattr(settings, name) for name in ("min_length", "max_gap", "min_iou")}
+        return {name: getattr(settings, name) for name in OF_KNOWN_POLYPS}
     tracks = {
         setting.name: getattr(settings.tracks, setting.name) for setting in fields(TrackSettings)
     }
