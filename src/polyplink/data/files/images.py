@@ -53,13 +53,21 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
         return _reason(error)
 
 
-def image_size(data: bytes) -> tuple[int, int] | str:
-    """Width and height of an image in pixels, from its header, or why it cannot be read."""
-    try:
-        with Image.open(BytesIO(data)) as image:
-            return image.size
-    except Exception as error:
-        return _reason(error)
+def image_size(data: bytes | Path) -> tuple[int, int] | str:
+    """Width and height of an image in pixels, from its header, or why it cannot be read.
+
+    Args:
+        data: The bytes of the image, or its file, of which only the header is read.
+
+    Raises:
+        OSError: If the file is missing or may not be read.
+    """
+    with BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
+        try:
+            with Image.open(file) as image:
+                return image.size
+        except Exception as error:
+            return _reason(error)
 
 
 def read_image(path: Path) -> Pixels | str:

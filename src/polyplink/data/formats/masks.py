@@ -238,7 +238,7 @@ def _read_masks(
             faults.fault(Message("import.photograph"), name, hint)
             continue
         size = (mask.shape[1], mask.shape[0])
-        of_image = size if image is None else image_size((source / image).read_bytes())
+        of_image = size if image is None else image_size(source / image)
         if isinstance(of_image, tuple) and of_image != size:
             place = with_value(name, "{} x {}, image {} x {}".format(*size, *of_image))
             faults.fault(Message("import.mask_size"), place, "scale it to the size of its image")

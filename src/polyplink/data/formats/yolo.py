@@ -224,7 +224,7 @@ def _read_labels(
     sizes: list[tuple[int, int, int]] = []
     for i, file in enumerate(files if open_images else (), first):
         if file.image is not None:
-            size = image_size((root / file.image).read_bytes())
+            size = image_size(root / file.image)
             if isinstance(size, str):
                 hint = "replace it, or give the size"
                 faults.fault(Message("import.broken_image"), file.image, hint)
