@@ -17,6 +17,7 @@ from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
 STILLS = "stills"  # of the output folder: procedures made of stills
+KEEP = 0.97  # share of the polyps that the threshold of false alarms must keep
 FIGURES = "stills.json"  # how well those to test on are counted
 
 
@@ -96,8 +97,8 @@ def calibrate(
         Option(
             min=0.5,
             max=1,
-            help="Share of the polyps that the threshold of false alarms must keep; 0.97 by "
-            "default.",
+            help="Share of the polyps that the threshold of false alarms must keep; "
+            f"{KEEP} by default.",
         ),
     ] = None,
     tolerance: Annotated[
@@ -145,18 +146,18 @@ def calibrate(
     notes: list[str] = []
     if stills is not None and detector is not None:
         check_inputs(weights, Path(stills), [part], device)
-        n_polyps = _range(polyps or "3-6")
-        from polyplink.stills.detected import FIT
+        least, most = (None, None) if polyps is None else _range(polyps)
+        values = {"procedures": procedures, "least": least, "most": most, "seed": seed}
+        from polyplink.stills.detected import FIT, write_detected
+        from polyplink.stills.procedures import StillsConfig
 
-        notes = _make_procedures(
+        notes = write_detected(
             Path(stills),
-            out,
+            out / STILLS,
+            StillsConfig(**{name: value for name, value in values.items() if value is not None}),
             detector,
-            n_polyps,
-            None if empty is None else Path(empty),
-            part,
-            procedures=procedures or 60,
-            seed=seed or 0,
+            empty=None if empty is None else Path(empty),
+            part=part,
             progress=progress,
         )
         data, truth, part = out / STILLS / f"{FIT}-boxes", out / STILLS / FIT, None
@@ -165,13 +166,12 @@ def calibrate(
     from polyplink.encoders.weights import read_record, weights_path
 
     path = weights_path(weights)
-    keep = 0.97 if keep is None else keep
     settings: dict[str, Any] = {
         "weights": weights,
         "data": data,
         "truth": truth,
         "part": part,
-        "keep": keep,
+        "keep": KEEP if keep is None else keep,
         "tolerance": tolerance,
     }
     record = RunRecord("calibrate", settings=settings)
@@ -202,7 +202,7 @@ def calibrate(
     record.inputs |= {"weights": encoder.key, "crops": prepared.key}
     with record.stage("calibrate"):
         point, labelled, fitted, warnings = fit_calibration(
-            encoded, read_record(path), data, truth, keep=keep, tolerance=tolerance
+            encoded, read_record(path), data, truth, keep=settings["keep"], tolerance=tolerance
         )
     stored = store_operating_point(path, out, point, prepared.data, prepared.procedures)
     record.write(out)
@@ -227,28 +227,6 @@ def calibrate(
     figures, tested = _test(stored, out, device, workers, tracklets, progress)
     facts = to_plain(calibrated) | {"test": figures}
     return Result(calibrated, facts, [*printed, tested], [*notes, *warnings])
-
-
-def _make_procedures(
-    stills: Path,
-    out: Path,
-    detector: str,
-    polyps: tuple[int, int],
-    empty: Path | None,
-    part: str | None,
-    *,
-    procedures: int,
-    seed: int,
-    progress: Progress,
-) -> list[str]:
-    """Write the procedures made of stills, with the boxes of a detector; returns notes."""
-    from polyplink.stills.detected import write_detected
-    from polyplink.stills.procedures import StillsConfig
-
-    config = StillsConfig(procedures, *polyps, seed=seed)
-    return write_detected(
-        stills, out / STILLS, config, detector, empty=empty, part=part, progress=progress
-    )
 
 
 def _check_sources(
