@@ -389,14 +389,16 @@ def test_a_detector_is_trained_evaluated_and_used(
     assert "trained on 1 of these procedures" in detection.stderr
 
 
+def keep_start(frames: object, start: YoloxNano, *_: object, **__: object) -> FitState:
+    """Train nothing, in place of `fit_detector`."""
+    return FitState(start, start, 1, [0.5])
+
+
 @pytest.mark.usefixtures("exported")
 def test_procedures_of_a_patient_and_images_of_a_recording_are_held_out_together(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def keep(frames: object, start: YoloxNano, *_: object, **__: object) -> FitState:
-        return FitState(start, start, 1, [0.5])
-
-    monkeypatch.setattr("polyplink.learn.detector.fit.fit_detector", keep)
+    monkeypatch.setattr("polyplink.learn.detector.fit.fit_detector", keep_start)
     data = read_data(sample_run.data)
     patients = data.procedures.with_columns(patient=pl.Series(list("abbab")))
     copied = tmp_path / "patients"
@@ -428,10 +430,7 @@ def test_procedures_of_a_patient_and_images_of_a_recording_are_held_out_together
 def test_a_detector_trained_further_records_what_trained_the_first_one(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def keep(frames: object, start: YoloxNano, *_: object, **__: object) -> FitState:
-        return FitState(start, start, 1, [0.5])
-
-    monkeypatch.setattr("polyplink.learn.detector.fit.fit_detector", keep)
+    monkeypatch.setattr("polyplink.learn.detector.fit.fit_detector", keep_start)
     first, out = tmp_path / "first.onnx", tmp_path / "further.onnx"
     known = ("elsewhere", "001-003")
     write_answer(first, DetectorRecord("yolov8", trained_on=known, datasets=("elsewhere",)))

@@ -116,8 +116,8 @@ def cluster_all(
         each = [checked_clustering(setting, V, positions, clusterer) for setting in settings]
         labels = np.array([clustering.labels for clustering in each])
         return Clusterings(labels, np.array([clustering.converged for clustering in each]))
-    found = cluster_many(settings, np.array(V), np.array(positions), threads)
-    many = CLUSTERERS.check_returned(clusterer, found, Clusterings)
+    returned = cluster_many(settings, np.array(V), np.array(positions), threads)
+    many = CLUSTERERS.check_returned(clusterer, returned, Clusterings)
     _check_labels(many.labels, (len(settings), len(V)), clusterer)
     return many
 

@@ -136,8 +136,8 @@ def search(
         matches.drop("key", "left", "top", "right", "bottom").with_columns(lengths).rows(named=True)
     )
     with record.results(out) as new:
-        found = [picture_of(views.folder, row) for row in rows]
-        write_matches(new / "search.html", title, picture, rows, found, notices=notices)
+        pictures = [picture_of(views.folder, row) for row in rows]
+        write_matches(new / "search.html", title, picture, rows, pictures, notices=notices)
         write_rows(new / "matches.csv", match_rows)
         write_json(new / "matches.json", match_rows)
     notes = []

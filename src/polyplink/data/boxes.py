@@ -19,6 +19,7 @@ from polyplink.data.files.values import LARGEST
 
 Border = Literal["keep", "clip", "pixels"]
 MOST_BOXES = 20_000_000  # of a source, unless the limits are lifted
+FAR = 1.1  # times the size of a frame: a box with an edge beyond it may state edges for sides
 SEVERAL = 10  # boxes: the sides of fewer do not tell their unit
 
 # The common columns of all sources; null where a source has no value.
@@ -222,7 +223,7 @@ def fit_boxes(
         boxes = boxes.with_columns(right=_X + _W, bottom=_Y + _H)
     # With x, y, right, bottom in place of x, y, w, h, most boxes reach beyond the image.
     as_edges = (_W > _X) & (_H > _Y) & (_W <= _WIDTH) & (_H <= _HEIGHT)
-    far_beyond = (_X + _W > 1.1 * _WIDTH) | (_Y + _H > 1.1 * _HEIGHT)
+    far_beyond = (_X + _W > FAR * _WIDTH) | (_Y + _H > FAR * _HEIGHT)
     beyond = boxes.filter(as_edges & far_beyond)
     if boxes.height >= SEVERAL and beyond.height > boxes.height / 2:
         raise PolyplinkError(

@@ -22,7 +22,7 @@ from polyplink.core.messages import Message
 from polyplink.core.results import Progress, silent
 from polyplink.core.text import file_name
 from polyplink.core.workers import prefetch
-from polyplink.data.boxes import SEVERAL
+from polyplink.data.boxes import FAR, SEVERAL
 from polyplink.data.files.images import Picture, Pixels, resize
 from polyplink.data.tables import (
     DETECTIONS,
@@ -337,7 +337,7 @@ class FrameTracker:
         """Refuse a detector that returns right and bottom edges in place of widths and heights."""
         sides, size = boxes[:, 2:4], np.asarray(self._size)
         fit_as_edges = ((sides > boxes[:, :2]) & (sides <= size)).all(1)
-        beyond = (boxes[:, :2] + sides > 1.1 * size).any(1)
+        beyond = (boxes[:, :2] + sides > FAR * size).any(1)
         self._checked += len(boxes)
         self._like_edges += int((fit_as_edges & beyond).sum())
         if self._checked >= SEVERAL and self._like_edges > self._checked / 2:
