@@ -346,3 +346,24 @@ def test_texts_and_numbers_equal_a_naive_conversion(column: list[object]) -> Non
     table = read_records(rows, "rows", ["id", "score"])
     assert table["id"].to_list() == [text(value) for value in column]
     assert table["score"].to_list() == [number(value) for value in column]
+
+
+@pytest.mark.parametrize("unknown", [-1, "", "nan"])
+def test_an_unknown_identity_names_neither_a_polyp_nor_a_procedure(
+    tmp_path: Path, unknown: Any
+) -> None:
+    images = [image(1, "case7_1.jpg"), image(2, "case8_1.jpg")]
+    path = write(tmp_path / "a.json", images, [box(i, i, identity_id=unknown) for i in (1, 2)])
+    imported = import_coco(path)
+    rows = imported.data.detections.select("procedure_id", "frame", "polyp_id").rows()
+    assert rows == [("case7", 1, None), ("case8", 1, None)]
+    assert imported.data.polyps.is_empty()
+    assert [line for line in imported.lines if line.startswith("2 x polyp id that is blank")]
+
+
+def test_two_videos_of_one_name_are_not_joined(tmp_path: Path) -> None:
+    images = [image(k, f"{k}.jpg", video_id=k, frame_id=k) for k in (1, 2)]
+    videos = [{"id": 1, "name": "clip"}, {"id": 2, "name": "clip"}]
+    path = write(tmp_path / "a.json", images, [box(1, 1), box(2, 2)], videos=videos)
+    with pytest.raises(PolyplinkError, match="two videos are called 'clip'; give every video"):
+        import_coco(path)

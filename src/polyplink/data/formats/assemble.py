@@ -27,7 +27,6 @@ Size = tuple[int, int]  # width, height in pixels
 
 IDENTITIES = ("track", "none")  # meaning of a track number
 _MISSING = ("", "-1", "nan", "none", "null", "<na>")  # what programs write for a missing value
-_NO_POLYP = pl.col("polyp_id").str.strip_chars().str.to_lowercase().is_in(_MISSING)
 _FRAME = pl.col("frame").cast(pl.Int64, strict=False)
 _FACTS = [name for name in POLYPS if name not in KEYS]
 
@@ -90,6 +89,11 @@ def number(column: str) -> pl.Expr:
 def no_number(column: str) -> pl.Expr:
     """Whether a text column holds something that is not a number."""
     return (pl.col(column).str.strip_chars().str.len_bytes() > 0) & number(column).is_null()
+
+
+def no_polyp(column: str) -> pl.Expr:
+    """Whether a text column holds what programs write for an unknown polyp."""
+    return pl.col(column).str.strip_chars().str.to_lowercase().is_in(_MISSING)
 
 
 def read_tables(
@@ -223,6 +227,7 @@ def assemble(
     if reading.identity == "none":
         boxes = checked.with_columns(polyp_id=pl.lit(None, dtype=pl.String))
     else:
+        faults.warn_rows(Message("import.no_polyp_id"), checked.filter(no_polyp("polyp_id")))
         if polyps is not None:
             # `checked` has the same faults.
             identified = _with_polyps(polyps, side_polyps, Faults())
@@ -274,12 +279,10 @@ def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults)
         side_polyps: procedure_id, track and polyp_id of the side table.
         faults: Gets the tracks that are treated as polyps.
     """
-    kind = Message("import.no_polyp_id")
-    faults.warn_rows(kind, boxes.filter(_NO_POLYP))
     # A number may be written as 7 or 7.0; a negative one means no track.
     track = pl.col("track").str.strip_chars().str.replace(r"^(\d+)\.0*$", "${1}")
     track = pl.when(~track.str.contains(r"^-\d")).then(track).alias("track")
-    boxes = boxes.with_columns(track, polyp_id=pl.when(~_NO_POLYP).then("polyp_id"))
+    boxes = boxes.with_columns(track, polyp_id=pl.when(~no_polyp("polyp_id")).then("polyp_id"))
     keys = ["procedure_id", "track"]
     side_polyps = side_polyps.with_columns(track).drop_nulls("track")
     of_tracks = side_polyps.select(*keys, of_track="polyp_id")

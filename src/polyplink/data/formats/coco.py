@@ -28,6 +28,7 @@ from polyplink.data.formats.assemble import (
     assemble,
     first_of_frame,
     frame_span,
+    no_polyp,
     read_tables,
     sizes_of_procedures,
     splits_of,
@@ -357,7 +358,13 @@ def _videos(records: Any, name: str) -> pl.DataFrame:
     procedure_name = pl.coalesce("name", pl.col("file_name").str.extract(_VIDEO_FILE), "id")
     videos = videos.with_columns(procedure_id=procedure_name).drop("name")
     videos = videos.rename({"file_name": "video_name"})
-    return videos.unique("id", keep="first", maintain_order=True)
+    videos = videos.unique("id", keep="first", maintain_order=True)
+    repeated = videos.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
+    if repeated.len():
+        raise PolyplinkError(
+            f"{name}: two videos are called {repeated[0]!r}", "give every video its own name"
+        )
+    return videos
 
 
 def _image_folder(images: pl.Series, root: Path, part: str | None) -> str:
@@ -376,7 +383,7 @@ def _image_folder(images: pl.Series, root: Path, part: str | None) -> str:
 
 def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """Set the procedure of images without a video from identities, or from similar image names."""
-    identities = boxes.drop_nulls("identity_id")
+    identities = boxes.filter(~no_polyp("identity_id"))  # null is no identity either
     if not (images["procedure_id"].null_count() and identities.height):
         return images
 
