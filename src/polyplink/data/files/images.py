@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageChops, UnidentifiedImageError
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import torch
@@ -36,10 +36,12 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
 
     Args:
         data: The bytes of the file: JPEG, PNG, TIFF or any other format of Pillow.
-        mode: "RGB", or "L" for grey.
+        mode: "RGB", or "L" for the brightness of a mask: of the strongest colour of each pixel, and
+            0 where it is transparent.
 
     Returns:
-        (height, width, 3) RGB or (height, width) grey, or the reason why it cannot be decoded.
+        (height, width, 3) RGB or (height, width) brightness, or the reason why it cannot be
+        decoded.
     """
     try:
         if mode == "RGB" and simplejpeg.is_jpeg(data):
@@ -48,9 +50,27 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
                 return pixels
         _silence_libtiff()
         with Image.open(BytesIO(data)) as image, _decoding_slot(image.height, image.width):
-            return np.array(image.convert(mode))
+            return _brightness(image) if mode == "L" else _rgb(image)
     except Exception as error:
         return _reason(error)
+
+
+def _rgb(image: Image.Image) -> Pixels:
+    """An image as (height, width, 3) RGB; of 16 bits, the upper 8, since Pillow would clip them."""
+    if image.mode in ("I", "F"):
+        raise ValueError("32 bits in a pixel")
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return np.array(image.convert("RGB"))
+
+
+def _brightness(image: Image.Image) -> Pixels:
+    """The brightness of each pixel of a mask, (height, width); see `decode_image`."""
+    if image.mode in ("1", "L") or image.mode[0] in "IF":
+        return np.array(image.convert("L"))
+    red, green, blue, opacity = image.convert("RGBA").split()
+    strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    return np.array(ImageChops.multiply(strongest, opacity))
 
 
 def image_size(data: bytes | Path) -> tuple[int, int] | str:

@@ -48,10 +48,11 @@ def import_masks(
 ) -> Imported:
     """Read masks; every connected component of a mask is a box.
 
-    A pixel belongs to a polyp if it is brighter than half of the mask's maximum. A mask of small
-    numbers (1, 2, ...), as programs write for instances, has the components of each number. A mask
-    has the name of its image, optionally followed by `_mask`, `_gt`, `_segmentation`, `_polyp` (as
-    in CVC-VideoClinicDB) or `_corrected` (PICCOLO), or with `p` before a number (ETIS-Larib).
+    A pixel belongs to a polyp if its strongest colour is brighter than half of the mask's maximum;
+    a transparent pixel is dark. A mask of small numbers (1, 2, ...), as programs write for
+    instances, has the components of each number. A mask has the name of its image, optionally
+    followed by `_mask`, `_gt`, `_segmentation`, `_polyp` (as in CVC-VideoClinicDB) or `_corrected`
+    (PICCOLO), or with `p` before a number (ETIS-Larib).
 
     Procedure and frame are read from `frames.csv` in the source, if it exists, with the columns
     image (name with or without ending), procedure_id and optionally frame (otherwise numbered in
