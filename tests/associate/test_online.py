@@ -138,6 +138,20 @@ def test_of_two_merged_tracklets_the_later_one_stays_and_represents_both() -> No
     assert linker.stored.weight.tolist() == [2, 1]
 
 
+def test_all_tracklets_of_the_procedure_are_counted_between_two_stored_ones() -> None:
+    linker = OnlineLinker(POINT, OnlineSettings(window=0, revisable=1, views=1, rows=4))
+    start = [0.0, 1.0, 2.0, 3.0, 3.0, 2.5, 4.0]  # two begin together, one closes late
+    for i, begun in enumerate(start):
+        linker.add(str(i), np.eye(8)[i], begun, 5.0 + i, [100 * i])
+    stored = linker.stored
+    assert stored is not None
+    assert len(stored.start) < len(start)
+    expected = [
+        [sum(min(a, b) < s < max(a, b) for s in start) for b in stored.start] for a in stored.start
+    ]
+    assert stored.between.tolist() == expected
+
+
 def test_weights_without_links_and_invalid_settings_are_refused() -> None:
     with pytest.raises(PolyplinkError, match="polyplink calibrate"):
         OnlineLinker(untuned("no labels"))

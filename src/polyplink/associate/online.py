@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, count_intervals, link_scores
-from polyplink.associate.links import Views
+from polyplink.associate.links import Views, begun_between
 from polyplink.associate.partition import pair_costs, partition, partition_cost
 from polyplink.associate.similarity import Reals, unit_rows
 from polyplink.core.errors import PolyplinkError
@@ -94,16 +94,14 @@ class Stored(Views):
     """The m stored tracklets; `between` and `span` count all tracklets of the procedure.
 
     Attributes:
-        place: Rank of each in the order of all tracklets (m,).
-        began: Start of the procedure's first tracklet, seconds.
+        starts: Start of every tracklet of the procedure so far, seconds, rising.
         weight: Number of tracklets that each represents (m,).
         polyp: Polyp of each (m,), 0 for the one to be assigned.
         free: Whether it may be assigned anew (m,).
         name: Name of each (m,).
     """
 
-    place: Ints
-    began: float
+    starts: Reals
     weight: Reals
     polyp: Ints
     free: npt.NDArray[np.bool_]
@@ -112,17 +110,17 @@ class Stored(Views):
     @property
     def between(self) -> Reals:
         """Number of tracklets, stored or not, that begin between two stored ones (m, m)."""
-        return np.asarray(np.maximum(np.abs(np.subtract.outer(self.place, self.place)) - 1.0, 0.0))
+        return begun_between(self.start, self.starts)
 
     @property
     def span(self) -> float:
         """Seconds from the start of the procedure's first tracklet to the last end, at least 1."""
-        return max(float(self.end.max()) - self.began, 1.0)
+        return max(float(self.end.max() - self.starts[0]), 1.0)
 
     def pick(self, rows: npt.ArrayLike) -> "Stored":
         """The stored tracklets of some rows."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        columns |= {name: value[rows] for name, value in columns.items() if name != "began"}
+        columns |= {name: value[rows] for name, value in columns.items() if name != "starts"}
         return Stored(**columns)
 
 
@@ -162,7 +160,6 @@ class OnlineLinker:
         self.point, self.settings = point, settings or OnlineSettings()
         self._links, self._setting, self._spread = point.links, point.setting, point.spread
         self.stored: Stored | None = None
-        self._n_tracklets = 0  # tracklets so far
         self._n_numbers = 0  # numbers of polyps given so far
         self._retired: list[int] = []  # polyps that are counted and no longer recognised
 
@@ -209,7 +206,7 @@ class OnlineLinker:
             earlier,
             revisions,
             count,
-            self._interval(P, views.weight, count),
+            self._interval(views, P, count),
         )
 
     @property
@@ -228,18 +225,14 @@ class OnlineLinker:
         """The stored tracklets and, as the last row, a new one without a polyp."""
         unit, single = np.ones(1), np.ones(1, np.bool_)
         times = np.array([start], np.float64), np.array([end], np.float64)
-        place, name = np.array([self._n_tracklets]), np.array([tracklet], dtype=object)
-        self._n_tracklets += 1
+        name = np.array([tracklet], dtype=object)
         with_box = np.empty(1, dtype=np.object_)
         with_box[0] = None if frames is None else np.asarray(frames)
         no_polyp = np.zeros(1, np.int64)
-        new = Stored(vector, *times, place, start, unit, no_polyp, single, name, frames=with_box)
+        new = Stored(vector, *times, times[0], unit, no_polyp, single, name, frames=with_box)
         old = self.stored
         if old is None:
             return new
-        later = old.start > start  # a long view may close after others that began after it
-        if later.any():
-            new = replace(new, place=old.place[later].min(keepdims=True))
         free = old.free & (old.end >= max(end, old.end.max()) - self.settings.window)
         beyond = free.sum() + 1 - self.settings.revisable
         if beyond > 0:
@@ -247,11 +240,10 @@ class OnlineLinker:
         joined = {
             field.name: np.concatenate([getattr(old, field.name), getattr(new, field.name)])
             for field in fields(Stored)
-            if field.name != "began"
         }
-        joined["place"][:-1] += later
+        joined["starts"].sort()  # a long view may close after others that began after it
         joined["free"][:-1] = free
-        return Stored(**joined, began=min(old.began, start))
+        return Stored(**joined)
 
     def _decide(self, views: Stored, P: Reals) -> Ints:
         """Cluster of each tracklet (m,); tracklets older than the window keep their polyp."""
@@ -315,12 +307,13 @@ class OnlineLinker:
             self._retired.append(int(polyps[int(np.argmin(last))]))
         return views
 
-    def _interval(self, P: Reals, weights: Reals, count: int) -> tuple[int, int] | None:
+    def _interval(self, views: Stored, P: Reals, count: int) -> tuple[int, int] | None:
         """Lowest and highest number of polyps while the price varies, including the count."""
-        if self._spread is None or self.point.exceeded_by(self._n_tracklets):
+        if self._spread is None or self.point.exceeded_by(views.starts.size):
             return None
         # The largest factor alone: the interval is computed after every tracklet.
-        (low,), (high,) = count_intervals(P, self._setting, [self._spread], weights=weights)
+        factors, weights = [self._spread], views.weight
+        (low,), (high,) = count_intervals(P, self._setting, factors, weights=weights)
         retired = len(self._retired)
         lowest, highest = self.point.widened(int(low) + retired, int(high) + retired)
         return min(lowest, count), max(highest, count)
