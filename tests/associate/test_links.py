@@ -74,6 +74,35 @@ def test_terms_equal_a_naive_loop(usual: UsualCosines | None) -> None:
     assert same.tolist() == labels
 
 
+def test_views_that_begin_together_may_come_in_any_order() -> None:
+    views, polyps = procedure(0)
+    start = views.start.copy()
+    start[[4, 8]] = start[[5, 9]]
+    views = Views(views.vectors, start, start + 1.0)
+    model, order = (
+        fit_links([[link_terms((views, polyps))]]),
+        np.random.default_rng(0).permutation(12),
+    )
+    expected = model.probability(views)[np.ix_(order, order)]
+    np.testing.assert_allclose(model.probability(views.at(order)), expected, atol=1e-12)
+
+
+def test_too_many_tracklets_are_refused_before_their_tables_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    views, polyps = procedure(0)
+    model = fit_links([[link_terms((views, polyps))]])
+    monkeypatch.setattr("polyplink.associate.partition.MOST", 11)
+    monkeypatch.setattr("polyplink.associate.links.cosine", None)
+    for call in (
+        lambda: model.probability(views),
+        lambda: fit_and_cross_fit([[(views, polyps)]] * 2),
+        lambda: fit_unlabelled([views]),
+    ):
+        with pytest.raises(PolyplinkError, match="12 tracklets"):
+            call()
+
+
 def test_fit_links_maximises_the_penalised_likelihood() -> None:
     pairs = [link_terms(procedure(seed, 8 + seed)) for seed in range(6)]
     # The second entry has pairs of the first procedure again: fitted on, and not counted.

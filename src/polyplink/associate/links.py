@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.partition import partition
+from polyplink.associate.partition import check_number, partition
 from polyplink.associate.similarity import Reals, cosine, expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
@@ -93,8 +93,7 @@ class Views:
     @property
     def between(self) -> Reals:
         """Number of tracklets that begin between the beginnings of two tracklets (n, n)."""
-        place = np.argsort(np.argsort(self.start, kind="stable"))
-        return np.asarray(np.maximum(np.abs(np.subtract.outer(place, place)) - 1.0, 0.0))
+        return begun_between(self.start, np.sort(self.start))
 
     def with_common(self, size: float) -> Self:
         """The views with vectors that have a component in common, as those of another camera.
@@ -126,6 +125,19 @@ class Views:
     def span(self) -> float:
         """Seconds from the beginning of the first tracklet to the end of the last, at least 1."""
         return max(float(self.end.max() - self.start.min()), 1.0)
+
+
+def begun_between(start: Reals, starts: Reals) -> Reals:
+    """Number of times in `starts`, rising, after one and before the other of two in `start` (n, n).
+
+    Example:
+        >>> begun_between(np.array([1.0, 3.0]), np.array([1.0, 1.0, 2.0, 3.0]))
+        array([[0., 1.],
+               [1., 0.]])
+    """
+    before, up_to = (np.searchsorted(starts, start, side) for side in ("left", "right"))
+    later = np.subtract.outer(before, up_to)  # of the row's beginning, after the column's
+    return np.asarray(np.maximum(np.maximum(later, later.T), 0), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -241,7 +253,8 @@ class LinkModel:
             (n, n), symmetric, 0 for tracklets with a box in one frame, 1 on the diagonal.
 
         Raises:
-            PolyplinkError: If a vector is zero or not finite, or the model has other terms.
+            PolyplinkError: If a vector is zero or not finite, the model has other terms, or there
+                are too many tracklets, see `partition`.
         """
         P = self.likeness(views)
         P[views.overlap] = 0.0
@@ -256,6 +269,7 @@ class LinkModel:
         Raises:
             PolyplinkError: As for `probability`.
         """
+        check_number(len(views.start))
         odds, unused = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
         for name, values in _terms(views, self.usual):
             if name not in unused:
@@ -487,17 +501,21 @@ def fit_and_cross_fit(
 
     Raises:
         NotFitted: As for `cross_probabilities`.
-        PolyplinkError: If a vector is zero or not finite.
+        PolyplinkError: If a vector is zero or not finite, or a procedure has more tracklets than
+            `partition` takes.
     """
     fitted_on = [
         [
-            views
+            labelled
             for variant in variants
-            for views in (variant, *(short_runs(variant) if runs else ()))
+            for labelled in (variant, *(short_runs(variant) if runs else ()))
         ]
         for variants in procedures
     ]
-    usual = UsualCosines.of([views for group in fitted_on for views, _ in group])
+    all_views = [views for group in fitted_on for views, _ in group]
+    for views in all_views:
+        check_number(len(views.start))
+    usual = UsualCosines.of(all_views)
     pairs = [[link_terms(labelled, usual) for labelled in group] for group in fitted_on]
     model = fit_links(pairs, usual)
     return model, cross_probabilities(procedures, pairs, usual, patients)
@@ -535,12 +553,13 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel:
 
     Raises:
         NotFitted: If there is no procedure, or all views of every procedure are joined, or none.
-        PolyplinkError: If a vector is zero or not finite.
+        PolyplinkError: As for `fit_and_cross_fit`.
     """
     if not procedures:
         raise NotFitted(str(Message("origin.one_tracklet")))
     probabilities, price = [], unlabelled_price(procedures)
     for views in procedures:
+        check_number(len(views.start))
         P = np.where(views.overlap, 0.0, START * DECAY**views.between)
         np.fill_diagonal(P, 1.0)
         probabilities.append(P)

@@ -99,14 +99,7 @@ def partition(
         array([[0, 0, 1],
                [0, 0, 0]], dtype=int32)
     """
-    size = np.asarray(P).shape
-    if max(size, default=0) > MOST:
-        raise PolyplinkError(
-            f"{max(size, default=0)} tracklets in one procedure; links are computed for up to "
-            f"{MOST}",
-            "leave out short ones with a greater --min-seconds or --min-length, or split the "
-            "recording",
-        )
+    check_number(max(np.asarray(P).shape, default=0))
     S = checked_square(P)
     n, all_prices = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
     if not (all_prices >= 0).all():
@@ -136,6 +129,20 @@ def partition(
         _, first, codes = np.unique(labels[groups], return_index=True, return_inverse=True)
         numbered[row] = np.argsort(np.argsort(first))[codes]
     return numbered
+
+
+def check_number(n: int) -> None:
+    """Refuse to link more than `MOST` tracklets: their tables of pairs may not fit in memory.
+
+    Raises:
+        PolyplinkError: If there are more.
+    """
+    if n > MOST:
+        raise PolyplinkError(
+            f"{n} tracklets in one procedure; links are computed for up to {MOST}",
+            "leave out short ones with a greater --min-seconds or --min-length, or split the "
+            "recording",
+        )
 
 
 @lru_cache(maxsize=4)  # 3 MB each: a procedure is partitioned again and again
