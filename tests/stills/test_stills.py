@@ -157,6 +157,12 @@ def test_too_few_stills_and_unreadable_images_are_refused(
     tiny = [replace(still, boxes=np.array([[50.0, 50, 2, 2]])) for still in stills]
     with pytest.raises(PolyplinkError, match="no polyp of these stills is visible in a frame"):
         write_procedures(tmp_path / "t", tiny, (), replace(CONFIG, visit=0.4), name="n")
+    mixed = [*tiny[:2], stills[2]]  # a procedure without any box in view is not refused
+    data = write_procedures(
+        tmp_path / "m", mixed, (), replace(CONFIG, procedures=3, least=1, most=1), name="n"
+    )
+    assert data.detections["procedure_id"].n_unique() == 1
+    assert data.procedures.height == 3
     (tmp_path / "broken.png").write_bytes(b"no image")
     with pytest.raises(PolyplinkError, match=r"image .*broken.png cannot be decoded"):
         write_procedures(tmp_path / "o", stills, [tmp_path / "broken.png"], CONFIG, name="n")

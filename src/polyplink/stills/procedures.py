@@ -121,7 +121,7 @@ def write_procedures(
         )
     _claim(out, stills, empty, config)
     names = sorted(groups)
-    tables = []
+    rows: list[dict[str, object]] = []
     lengths = []
     # Every group of a patient is used before one is used again.
     order = np.random.default_rng([config.seed, 0])
@@ -143,7 +143,7 @@ def write_procedures(
         boxes, length = _write_procedure(
             out, f"s{place:04d}", stills_of_procedure, no_polyp, config, rng=rng
         )
-        tables.append(boxes)
+        rows += boxes
         lengths.append(length)
         progress(place + 1, config.procedures)
     ids = [f"s{place:04d}" for place in range(config.procedures)]
@@ -159,12 +159,12 @@ def write_procedures(
         height=pl.lit(config.height),
         source=pl.lit("."),
     )
-    detections = pl.concat(tables)
-    if detections.is_empty():
+    if not rows:
         raise PolyplinkError(
             "no polyp of these stills is visible in a frame",
             f"give stills with larger boxes: at least {LEAST_SIDE:g} pixels in a frame",
         )
+    detections = pl.DataFrame(rows)
     polyps = detections.select("polyp_id", "procedure_id").unique(maintain_order=True)
     data = DataSet.of(detections, procedures, polyps)
     write_data(out, data)
@@ -205,8 +205,8 @@ def _write_procedure(
     config: StillsConfig,
     *,
     rng: np.random.Generator,
-) -> tuple[pl.DataFrame, int]:
-    """Write the frames of a procedure; returns its boxes and number of frames."""
+) -> tuple[list[dict[str, object]], int]:
+    """Write the frames of a procedure; returns the rows of its boxes and the number of frames."""
     frame = (config.width, config.height)
     folder = out / "frames" / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def _write_procedure(
                         }
                     )
             number += 1
-    return pl.DataFrame(rows), number
+    return rows, number
 
 
 def _visits(
