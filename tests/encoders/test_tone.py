@@ -77,6 +77,15 @@ def test_whitened_statistics_have_equal_variances_up_to_shrinkage() -> None:
     assert torch.allclose(covariance.diag().sort().values, shrunk.sort().values, atol=0.02)
 
 
+def test_crops_that_do_not_vary_are_refused_not_fitted_to_nan() -> None:
+    one = torch.rand(1, 5)
+    for crops in (one, one.repeat(3, 1)):
+        with pytest.raises(PolyplinkError, match="too few to fit whitening or tone to"):
+            fit_whitening(crops, SHRINKAGE)
+    with pytest.raises(PolyplinkError, match="no polyp has two views"):
+        fit_within([torch.rand(1, 5), torch.rand(1, 5)], SHRINKAGE)
+
+
 def test_a_tone_vector_joins_the_base_vector_and_the_mean_tone_of_frames() -> None:
     torch.manual_seed(0)
     base = build_started(TRANSFORMER).eval()

@@ -53,12 +53,20 @@ def fit_whitening(values: torch.Tensor, shrinkage: float) -> tuple[torch.Tensor,
     Returns:
         The mean (t,), and the map (t, t) of values minus the mean.
 
+    Raises:
+        PolyplinkError: If all values are equal.
+
     Example:
         >>> values = torch.tensor([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 5.0]])
         >>> mean, whitening = fit_whitening(values, 0.0)
         >>> torch.cov(((values - mean) @ whitening).T).round(decimals=3).abs().tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
+    if torch.equal(values, values[:1].expand_as(values)):
+        raise PolyplinkError(
+            "there is one crop, or all crops are equal: too few to fit whitening or tone to",
+            "give more crops",
+        )
     x = values.double()
     mean, spread = x.mean(dim=0), x.std(dim=0, correction=0) + 1e-6
     variances, axes = torch.linalg.eigh(torch.cov(((x - mean) / spread).T))
@@ -80,6 +88,9 @@ def fit_within(
     Returns:
         The mean (t,) of all views, and the map (t, t) of values minus the mean.
 
+    Raises:
+        PolyplinkError: If no polyp has two views.
+
     Example:
         >>> pairs = torch.tensor([[[0.0, 0.0], [2.0, 1.0]], [[9.0, 9.0], [10.0, 7.0]]])
         >>> _, within = fit_within(pairs, 0.0)
@@ -88,6 +99,11 @@ def fit_within(
         [[1.0, 0.0], [0.0, 1.0]]
     """
     views = [values.double() for values in polyps]
+    if all(len(values) < 2 for values in views):
+        raise PolyplinkError(
+            "no polyp has two views to fit whitening to",
+            "give stills with larger polyps, or whiten without --in-motion",
+        )
     mean = torch.cat(views).mean(dim=0)
     differences = torch.cat([values - values.mean(dim=0) for values in views])  # n t
     variances, axes = torch.linalg.eigh(differences.T @ differences / len(differences))
