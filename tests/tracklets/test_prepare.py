@@ -15,7 +15,7 @@ from polyplink.data.files.images import Pixels, read_image
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets import crops as sources
 from polyplink.tracklets.crops import BrokenFrame, cut, enlarge
-from polyplink.tracklets.prepare import crops_path, prepare, prepared_folder
+from polyplink.tracklets.prepare import crops_path, prepare, prepared_folder, typical_crops
 from polyplink.tracklets.sampling import cut_tracklets, kept_tracklets
 from polyplink.tracklets.settings import PrepareSettings
 from tests.samples import write_procedures
@@ -181,6 +181,9 @@ def test_an_undecodable_frame_divides_its_tracklet(tmp_path: Path) -> None:
     reopened = prepare(tmp_path, settings)
     assert_frame_equal(reopened.tracklets, prepared.tracklets)
     assert prepared.crops("p0")[[0, 1, 2, 4]].any(axis=(1, 2, 3)).all()
+    typical = typical_crops(prepared, 100)
+    assert len(typical) == 3 + 5 + 3 + 5 + 9
+    assert typical.any(axis=(1, 2, 3)).all()  # none is a black one of the broken frame
 
 
 def test_a_part_has_only_its_procedures(tmp_path: Path) -> None:

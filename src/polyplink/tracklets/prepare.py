@@ -467,21 +467,26 @@ def cut_at_broken(prepared: Prepared) -> Prepared:
 
 
 def typical_crops(prepared: Prepared, count: int) -> npt.NDArray[np.uint8]:
-    """At most `count` crops (n, size, size, 3) uint8, evenly spaced over those of a part.
+    """At most `count` crops (n, size, size, 3) uint8, evenly spaced over those of the tracklets.
+
+    The black crops of broken frames are not among them.
 
     Raises:
         PolyplinkError: If the part has no crops.
     """
-    names = prepared.tracklets["procedure_id"].unique(maintain_order=True).to_list()
-    arrays = [prepared.crops(name) for name in names]
-    starts = np.cumsum([0, *map(len, arrays)])
-    total = int(starts[-1])
+    table = prepared.tracklets
+    total = int(table["n_crops"].sum())
     if total == 0:
         raise PolyplinkError(
             f"no tracklets with crops in {prepared.folder.parent.parent}",
             "`polyplink doctor` lists options that give some",
         )
-    rows = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))
-    owners = np.searchsorted(starts, rows, side="right") - 1
-    pairs = zip(owners, rows - starts[owners], strict=True)
-    return np.stack([arrays[owner][row] for owner, row in pairs])
+    numbers = np.unique(np.linspace(0, total - 1, min(count, total)).astype(np.int64))
+    n_crops = table["n_crops"].to_numpy().astype(np.int64)
+    ends = np.cumsum(n_crops)
+    tracklets = np.searchsorted(ends, numbers, side="right")
+    within = numbers - (ends - n_crops)[tracklets]
+    rows = table["crop_first"].to_numpy()[tracklets] + within
+    procedures = table["procedure_id"].to_list()
+    arrays = {name: prepared.crops(name) for name in dict.fromkeys(procedures)}
+    return np.stack([arrays[procedures[k]][row] for k, row in zip(tracklets, rows, strict=True)])
