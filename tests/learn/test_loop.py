@@ -27,6 +27,7 @@ from polyplink.learn.loop import (
     validate,
 )
 from polyplink.learn.model import Model
+from polyplink.learn.soft_targets import SupervisedLoss
 from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
 from polyplink.recipes.by_name import find_recipe, override
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
@@ -224,6 +225,26 @@ def test_fine_tuning_trains_the_selected_part_of_the_backbone(
     changed_backbone = {name for name in changed if name.startswith("backbone.")}
     assert any(name.startswith("adapter") for name in changed)
     assert bool(changed_backbone) == (how == "lora")
+
+
+def test_no_batch_holds_a_polyp_twice_if_there_are_fewer_polyps_than_asked_for(
+    prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[list[tuple[int, int]]] = []
+    compute = SupervisedLoss.__call__
+
+    def recorded(loss: SupervisedLoss, views: Views) -> torch.Tensor:
+        batches.append(sorted(set(zip(views.bag.tolist(), views.polyp.tolist(), strict=True))))
+        return compute(loss, views)
+
+    monkeypatch.setattr(SupervisedLoss, "__call__", recorded)
+    few = ("bags.kind=polyp_views", "bags.views=2", "bags.refill=true", "loss.kind=supervised")
+    recipe = config(*few, "optim.bags_per_batch=12", "optim.epochs=1", "validation.select=bags")
+    fit(recipe, prepared, tmp_path, device=CPU)
+    assert len(batches) > 2
+    for pairs in batches:
+        polyps = [polyp for _, polyp in pairs]
+        assert len(set(polyps)) == len(polyps) > 1
 
 
 def test_training_stops_when_the_loss_no_longer_falls(prepared: Prepared, tmp_path: Path) -> None:

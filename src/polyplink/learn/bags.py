@@ -83,11 +83,13 @@ class EpochBags:
         clips: (c, s) int64, rows of the crops of every view that a bag may hold.
         bags: Bags whose members are rows of `clips`.
         figures: Columns that the sampler adds to the history (tau, alpha).
+        per_batch: Bags of a batch; None for as many as were asked for.
     """
 
     clips: np.ndarray
     bags: Bags
     figures: Mapping[str, float] = field(default_factory=dict)
+    per_batch: int | None = None
 
 
 class BagSampler(Protocol):

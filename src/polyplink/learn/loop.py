@@ -50,7 +50,7 @@ def _mean_measures(
     if len(drawn.bags.members) < 2:
         return dict.fromkeys(measures, math.nan)
     sums, total = dict.fromkeys(measures, 0.0), 0
-    for batch in batches(drawn.bags, size, data.device):
+    for batch in batches(drawn.bags, drawn.per_batch or size, data.device):
         views, bags = model.views(data, drawn, batch), int(batch.anchor.sum())
         for name, measure in measures.items():
             sums[name] += measure(views) * bags
@@ -206,7 +206,7 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
 
     # A step for each group of batches.
     model.module.train()
-    all_batches = list(batches(drawn.bags, size, data.device))
+    all_batches = list(batches(drawn.bags, drawn.per_batch or size, data.device))
     losses: list[float] = []
     for start in range(0, len(all_batches), config.optim.accumulate):
         model.set_rate((epoch + start / len(all_batches)) / epochs)

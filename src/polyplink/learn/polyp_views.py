@@ -124,8 +124,9 @@ class PolypViews(Ranged, BagSampler, prefix="bags"):
 
     def _drawn(self, data: FragmentSet, size: int, rng: np.random.Generator) -> EpochBags:
         """Bags of known polyps, see the class."""
-        if self.refill:
-            bags = refilled_bags(fragments_of_polyps(data), self.views, size, rng)
-        else:
-            bags = view_bags(data.polyps, data.known, self.views, size, rng)
-        return EpochBags(data.rows, bags)
+        if not self.refill:
+            return EpochBags(data.rows, view_bags(data.polyps, data.known, self.views, size, rng))
+        fragments = fragments_of_polyps(data)
+        bags = refilled_bags(fragments, self.views, size, rng)
+        # Of few polyps, batches are smaller, so that no batch holds a polyp twice.
+        return EpochBags(data.rows, bags, per_batch=min(size, max(len(fragments), 1)))
