@@ -149,6 +149,22 @@ def test_an_interrupted_run_continues_where_it_stopped(
     assert tracklets.select("first_frame", "last_frame").rows() == [(1, 17), (18, 29)]
 
 
+def test_pieces_of_a_recording_that_was_replaced_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polyplink.detect.first_pass.PIECE", 8)
+    write_frames(tmp_path / "p1")
+    with pytest.raises(KeyboardInterrupt):
+        detect_into(
+            find_recordings(tmp_path / "p1"), MovingBox(stop_after=20), tmp_path / "o", SETTINGS
+        )
+    shutil.rmtree(tmp_path / "p1")
+    write_frames(tmp_path / "p1", cut=0)  # another recording of as many frames
+    anew = MovingBox()
+    detect_into(find_recordings(tmp_path / "p1"), anew, tmp_path / "o", SETTINGS)
+    assert anew.calls == N
+
+
 def test_a_detection_killed_while_it_writes_changes_nothing_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

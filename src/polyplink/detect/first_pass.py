@@ -84,7 +84,9 @@ def detect(
     """
     tables, rows, scenes, left_out = [], [], {}, {}
     for recording in recordings:
-        rule = content_key(key, recording.path.resolve(), recording.n_frames, settings)
+        rule = content_key(
+            key, recording.path.resolve(), recording.state(), recording.n_frames, settings
+        )
         folder = out / PIECES / f"{file_name(recording.name)}-{rule}"
         for done in _pieces(recording, detector, settings, folder, workers):
             progress(recording.name, done, recording.n_frames)

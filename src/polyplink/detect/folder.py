@@ -10,7 +10,7 @@ from uuid import uuid4
 import polars as pl
 
 from polyplink import __version__
-from polyplink.core.artefacts import content_key, file_key, file_state
+from polyplink.core.artefacts import content_key, file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.parts import DETECTORS, SIMULATED_DETECTORS, simulated_preset
@@ -175,10 +175,7 @@ def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
 
 def _state(recordings: Sequence[Recording], origin: BoxesOrigin, settings: PrepareSettings) -> str:
     """A key of everything that boxes depend on; of files, their sizes and times of change."""
-    files = [
-        [file_state(recording.path / name) for name in recording.images or ("",)]
-        for recording in recordings
-    ]
+    files = [recording.state() for recording in recordings]
     return content_key("detect", __version__, recordings, files, origin, settings)
 
 

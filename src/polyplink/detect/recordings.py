@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polyplink.core.artefacts import file_state
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
@@ -53,6 +54,10 @@ class Recording:
     def folder(self) -> Path:
         """The folder that names of frames are relative to."""
         return self.path if self.images else self.path.parent
+
+    def state(self) -> list[list[int]]:
+        """Sizes and times of change of its files, see `file_state`."""
+        return [file_state(self.path / name) for name in self.images or ("",)]
 
     def image(self, frame: int) -> str:
         """Value of the column `image` for a frame."""
