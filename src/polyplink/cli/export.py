@@ -49,7 +49,7 @@ def export(
     *,
     precision: Annotated[
         Precision | None,
-        Option(help="float32, bf16 or int8; float32 by default, bf16 on a GPU."),
+        Option(help="float32, bf16 or int8; float32 by default."),
     ] = None,
     data: Annotated[
         StrPath | None,
