@@ -9,14 +9,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from polyplink import embed_data
 from polyplink.data.tables import read_data
 from polyplink.encoders.encode import read_embeddings
-from polyplink.scale.on_ray import shard
+from polyplink.scale.on_ray import Work, shard
 from tests.cli.calls import polyplink, succeed
 from tests.conftest import SampleRun
 from tests.kills import contents
@@ -99,6 +101,18 @@ def test_vectors_and_broken_frames_are_the_same_without_stored_crops(
     for others in embeddings[1:]:
         assert others.tracklet_ids == embeddings[0].tracklet_ids
         assert np.array_equal(others.vectors, embeddings[0].vectors)
+
+
+def test_the_effect_of_bf16_is_measured_also_if_others_embedded(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def here(start: Callable[[], Work], procedures: Sequence[str], **_: object) -> list[object]:
+        return list(map(start(), procedures))
+
+    monkeypatch.setattr("polyplink.scale.on_ray.on_ray", here)
+    folder = copy_without_prepared(sample_run, tmp_path)
+    embedded = embed_data(sample_run.run, folder, device="cpu", precision="bf16", engine="ray")
+    assert set(embedded.json["mAP"]) == {"float32", "bf16"}
 
 
 @pytest.mark.slow

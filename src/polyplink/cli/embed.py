@@ -99,7 +99,7 @@ def embed_data(
         tracklets=tracklets,
         origin=read_origin(data),
     )
-    encoder = load(weights)
+    encoder = loaded = load(weights)
     procedures = of_part = read_data(data).part(part)
     if shard is not None:
         procedures = procedures_of(of_part, shard)
@@ -129,7 +129,7 @@ def embed_data(
     if precision == "bf16" and keep_crops:
         plain = load_named(weights, device, precision="float32")
         plain = replace(plain, prepare=encoder.prepare)
-        mean_ap = precision_effect(encoded.prepared, [plain, encoder])
+        mean_ap = precision_effect(encoded.prepared, [plain, loaded])
 
     # The copy of the vectors, and messages.
     embeddings = encoded.embeddings[encoder.name]
