@@ -215,6 +215,8 @@ def test_checkpoints_of_the_papers_become_encoders(name: str, tmp_path: Path) ->
     assert fitted.published.name == name
     assert set(fitted.tensors) == set(expected)
     assert all(torch.equal(fitted.tensors[key], v) for key, v in expected.items())
+    with pytest.raises(PolyplinkError, match="has one size, normalisation and pooling"):
+        fit_published(path, state, FoundationConfig(size=224))
     extra = "mve.feature_norm.weight" if name == "hmve" else "adapter.extra"
     unknown = rf"1 unknown, .* first '{extra.removeprefix('mve.')}'"
     with pytest.raises(PolyplinkError, match=unknown):

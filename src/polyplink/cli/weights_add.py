@@ -75,7 +75,14 @@ def add_weights(
     if not stages and rings:
         raise PolyplinkError("--ring is for --stage", "leave it out")
     if file.is_dir():
-        changed = {"timm": timm, "size": size, "crop-factor": crop_factor, "pooling": pooling}
+        other_preset = None if preset == "own" else preset
+        changed = {
+            "timm": timm,
+            "preset": other_preset,
+            "size": size,
+            "crop-factor": crop_factor,
+            "pooling": pooling,
+        }
         for option, value in changed.items():
             if value is not None:
                 raise PolyplinkError(

@@ -172,8 +172,8 @@ def fit_published(
         config: Configuration of a foundation encoder; its `model` is ignored.
 
     Raises:
-        PolyplinkError: If the tensors are of no known encoder, or a tensor is missing, unknown or
-            of another shape.
+        PolyplinkError: If the tensors are of no known encoder, a tensor is missing, unknown or of
+            another shape, or a configuration is given for an encoder that has only one.
     """
     published = recognise(state)
     if published is None:
@@ -187,6 +187,11 @@ def fit_published(
         return fit_timm(path, state, published.name, config)._replace(published=published)
     encoder: AnyEncoderConfig
     if isinstance(published, Reference):
+        if config not in (None, FoundationConfig()):
+            raise PolyplinkError(
+                f"{path} is {published.title}, which has one size, normalisation and pooling",
+                "leave --preset, --size and --pooling out",
+            )
         encoder, prepare = published.encoder, published.prepare
         tensors: State = published.renamed(state)
     else:
