@@ -152,3 +152,12 @@ def test_a_small_spreadsheet_that_expands_too_much_is_refused(
         read_rows(data, "x.xlsx")
     formatted = spreadsheet(row='<row r="1048576"><c r="XFD1048576" s="1"/></row>')
     assert read_rows(formatted, "x.xlsx") == read_rows(spreadsheet(), "x.xlsx")
+
+
+def test_sizes_in_centimetres_are_not_read_as_millimetres() -> None:
+    read, warnings = parse("Case,Size (cm)\n1,1.2\n", columns=("size_mm",))
+    assert read == {1: {}}
+    assert warnings == [
+        "1 x column that x.csv lacks, its values null (size_mm)",
+        "1 x unknown column of x.csv, not read (Size (cm))",
+    ]

@@ -38,7 +38,7 @@ _HEADERS: Mapping[str, str] = {
     "age": r"(patient_)?age.*",
     "sex": r"gender|sex",
     "brand": r"endoscope.*",
-    "size_mm": r"(polyp_)?size.*",
+    "size_mm": r"(?!.*_cm\b)(polyp_)?size.*",
     "morphology": r"paris.*|shape",
     "location": r"location|site",
     "histology": r".*(path|hist).*",
