@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from polyplink.core.text import many
+from polyplink.data.empty import write_empty
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
@@ -134,3 +135,11 @@ def test_a_data_folder_is_converted_once_and_can_be_imported(tmp_path: Path) -> 
     record = json.loads((tmp_path / "coco" / "run.json").read_text())
     assert record["inputs"] == {str(folder): data.key}
     assert_refused(polyplink("convert", folder, "coco", tmp_path / "coco"), "exists already")
+
+
+def test_frames_without_a_polyp_that_are_not_converted_are_counted(tmp_path: Path) -> None:
+    folder = write_procedures(tmp_path, procedures=1, images=False)
+    name = read_data(folder).part("all")[0]
+    write_empty(folder, pl.DataFrame({"procedure_id": [name], "frame": [7], "image": ["7.jpg"]}))
+    result = succeed("convert", folder, "csv", tmp_path / "csv")
+    assert "1 x frame annotated as free of polyps, not written" in result.stderr

@@ -103,6 +103,7 @@ def test_values_that_a_format_cannot_hold_are_counted(tmp_path: Path) -> None:
         "1 x box written without its image",
         "3 x box written without its score",
         "2 x part of the split that is not written",
+        "2 x box that is read in whole pixels, up to the last pixel of the frame",
     ]
     for name in ("ldpolyp", "sun", "polypsset", "polyp-size"):
         with pytest.raises(PolyplinkError, match=r"not of whole pixels|is no|is in no part"):

@@ -38,6 +38,7 @@ def convert_data(
             folder, or the format cannot express the data set.
     """
     from polyplink.data.conversion import convert, find_written
+    from polyplink.data.empty import read_empty
     from polyplink.data.origin import FILE as ORIGIN_FILE, read_origin
     from polyplink.data.tables import read_data
 
@@ -53,6 +54,8 @@ def convert_data(
         with record.stage("write"):
             warnings = convert(dataset, data_format, folder)
         record.write(folder)
+    if n_empty := read_empty(data, dataset.part(None)).height:
+        warnings.append(f"{n_empty} x frame annotated as free of polyps, not written")
     origin = read_origin(data)
     if origin is not None:
         warnings.append(

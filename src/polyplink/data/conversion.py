@@ -67,6 +67,21 @@ def _count_cut_short(data: DataSet) -> int:
     return ends.filter(pl.col("n_frames") > pl.col("end")).height
 
 
+def _count_refitted(data: DataSet) -> int:
+    """The number of boxes that an import in whole pixels, clamped to the frame, changes."""
+    sizes = data.procedures.select("procedure_id", "width", "height")
+    boxes = data.detections.join(sizes, on="procedure_id").cast({pl.Float32: pl.Float64})
+    x, y, right, bottom = (
+        pl.col("x"),
+        pl.col("y"),
+        pl.col("x") + pl.col("w"),
+        pl.col("y") + pl.col("h"),
+    )
+    changed = pl.any_horizontal(edge != edge.round() for edge in (x, y, right, bottom))
+    changed |= (x < 0) | (y < 0) | (right >= pl.col("width")) | (bottom >= pl.col("height"))
+    return boxes.filter(changed).height
+
+
 _BESIDE_ANOTHER = pl.col("procedure_id").is_duplicated()  # a polyp in a procedure of several
 _HAS_PATIENT = pl.col("patient") != pl.col("procedure_id")
 
@@ -77,6 +92,10 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
     "unnamed boxes": (
         "box of no known polyp, which may be read as a polyp",
         _count_rows("detections", pl.col("polyp_id").is_null()),
+    ),
+    "sides": (
+        "box that is read in whole pixels, up to the last pixel of the frame",
+        _count_refitted,
     ),
     "splits": ("part of the split that is not written", lambda d: len(d.splits)),
     "other splits": (

@@ -568,4 +568,6 @@ def write_tables(data: DataSet, root: Path) -> None:
         write_text(root / name, "".join(",".join(map(cell, row)) + "\n" for row in rows))
 
 
-REAL_COLON = Format(import_real_colon, write_real_colon, (*RELEASED, "patients", "morphology"))
+REAL_COLON = Format(
+    import_real_colon, write_real_colon, (*RELEASED, "sides", "patients", "morphology")
+)
