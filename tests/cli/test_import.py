@@ -296,7 +296,9 @@ def test_merging_keeps_names_and_sources(
     assert data.splits["train"] == ["001-001", "a"]
     assert data.detections.height == small_set().detections.height + 1
     assert read_warnings(out)[0] == of_import
-    assert outcome.warnings == list(map(str, read_warnings(out)[1:]))
+    *of_counts, patients = outcome.warnings
+    assert of_counts == list(map(str, read_warnings(out)[1:]))
+    assert "first: 001-001 in real-colon and colon-bench), treated as different" in patients
     assert "Colon-Bench is made of REAL-Colon's videos" in outcome.warnings[0]
     result = polyplink("merge", out, a, b)
     assert result.exit_code == 0, result.output  # a second merge replaces the tables

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.text import many
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import Maps, known_overlap
 
@@ -23,6 +24,22 @@ def overlaps(data: DataSet) -> list[str]:
         if reason is not None:
             lines.append(f"{a} and {b} overlap: {reason}")
     return lines
+
+
+def shared_patients(data: DataSet) -> list[str]:
+    """Patients of several sets of a merged data set, one line if there are any."""
+    sets = data.procedures.group_by("patient", maintain_order=True).agg(
+        pl.col("dataset").unique(maintain_order=True)
+    )
+    shared = sets.filter(pl.col("dataset").list.len() > 1)
+    if shared.is_empty():
+        return []
+    patient, names = shared.row(0)
+    return [
+        f"{many(shared.height, 'patient')} of the same name in several data sets (first: {patient} "
+        f"in {' and '.join(names)}), treated as different: if they are the same, import both with "
+        "the same --dataset"
+    ]
 
 
 def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> DataSet:
