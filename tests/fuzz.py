@@ -47,7 +47,7 @@ from polyplink.data.formats.masks import import_masks
 from polyplink.data.image_files import decode_size
 from polyplink.data.protocols import check_splits
 from polyplink.data.sets.facts import read_rows
-from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.data.tables import DataSet, checked_parts, read_data, write_data
 from polyplink.data.vocabulary import find_maps
 from polyplink.detect.first_pass import detect
 from polyplink.detect.onnx import OnnxDetector, read_record
@@ -264,7 +264,8 @@ def _live(folder: Path, _: Done) -> None:
 
 
 def _splits(path: Path) -> None:
-    check_splits(read_json(path), _set_and_encoder()[0].procedures, str(path))
+    splits = checked_parts(read_json(path), str(path), "")
+    check_splits(splits, _set_and_encoder()[0].procedures, str(path))
 
 
 def _divided(path: Path) -> None:

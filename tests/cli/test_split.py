@@ -51,6 +51,7 @@ def test_lists_with_overlaps_or_unknown_procedures_are_refused(tmp_path: Path) -
         ([first], "is not a mapping of parts"),
         ({"train": [first, second], "all": [third]}, "'all' names all procedures"),
         ({"rc27": [first]}, "'rc27' names a published part"),
+        ({"": [first]}, "'' is not a valid name of a part"),
     ):
         lists.write_text(json.dumps(content))
         assert_refused(polyplink("split", folder, "--lists", lists), message)

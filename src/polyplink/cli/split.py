@@ -45,7 +45,7 @@ def split_data(
             fewer patients than parts.
     """
     from polyplink.data.protocols import check_splits, split_by_shares
-    from polyplink.data.tables import read_data
+    from polyplink.data.tables import checked_parts, read_data
 
     if lists is not None and (shares is not None or seed is not None):
         raise PolyplinkError(
@@ -59,6 +59,8 @@ def split_data(
         source, splits = "--shares", split_by_shares(dataset.procedures, parsed, seed or 0)
     else:
         source, splits = str(lists), read_json(Path(lists), "check the path given with --lists")
+    hint = 'write {"train": ["001-001"], "test": ["001-002"]}'
+    splits = checked_parts(splits, source, hint)
     check_splits(splits, dataset.procedures, source)
     write_json(path, splits)
     parts = f"the parts {', '.join(dataset.splits)}"

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -250,6 +251,33 @@ def is_date(values: pl.Expr) -> pl.Expr:
     return values.str.contains(r"^\d{4}-\d\d-\d\d$") & is_valid
 
 
+def checked_parts(splits: object, source: str, hint: str) -> dict[str, list[str]]:
+    """Part -> procedure ids, as read from a file.
+
+    Args:
+        splits: The content of the file.
+        source: Name of the file, for the message.
+        hint: How to fix a file of another content.
+
+    Raises:
+        PolyplinkError: If it is no such mapping, or the name of a part is empty, too long or has
+            control characters.
+    """
+    try:
+        parts = SPLITS.validate_python(splits)
+    except ValidationError:
+        raise PolyplinkError(
+            f"{source} is not a mapping of parts to lists of procedure ids", hint
+        ) from None
+    for part in parts:
+        if part != escape_control(part) or not (0 < len(part) <= LONGEST_NAME):
+            raise PolyplinkError(
+                f"{source}: {part!r} is not a valid name of a part",
+                f"write 1 to {LONGEST_NAME} characters without control characters",
+            )
+    return parts
+
+
 @dataclass(frozen=True)
 class DataSet:
     """A data set in memory: three checked tables and the names of its splits.
@@ -320,19 +348,7 @@ class DataSet:
             hint = "add the procedure, or leave the row out"
             _refuse_first(table, unknown, names, problem, hint)
 
-        # The names of parts.
-        try:
-            splits = SPLITS.validate_python({} if splits is None else splits)
-        except ValidationError:
-            raise PolyplinkError(
-                "splits.json is not a mapping of parts to lists of procedure ids", "import again"
-            ) from None
-        for part in splits:
-            if part != escape_control(part) or not (0 < len(part) <= LONGEST_NAME):
-                raise PolyplinkError(
-                    f"splits.json: {part!r} is not a valid name of a part",
-                    f"write 1 to {LONGEST_NAME} characters without control characters",
-                )
+        splits = checked_parts({} if splits is None else splits, "splits.json", "import again")
         # The folder of the images and the date are not content: a moved data set keeps its key.
         key, keys = _content_keys(detections, procedures.drop("source", "date"), polyps)
         return cls(detections, procedures, polyps, splits, key, adenoma, keys)
@@ -361,7 +377,7 @@ class DataSet:
                 )
             raise PolyplinkError(f"no part {name!r} in splits.json", hint)
         ids = list(self.splits[name])
-        repeated = sorted({i for i in ids if ids.count(i) > 1})
+        repeated = sorted(i for i, number in Counter(ids).items() if number > 1)
         if repeated:
             raise PolyplinkError(
                 f"splits.json: procedure {repeated[0]!r} occurs twice in {name!r}", "keep one"

@@ -1,5 +1,6 @@
 """Assemble the three tables from the boxes of a general format; the options of its importers."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -262,7 +263,7 @@ def assemble(
     boxes = _with_images(boxes, reading.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
     ids = [i for part in (splits or {}).values() for i in part]
-    for repeated in sorted({i for i in ids if ids.count(i) > 1}):
+    for repeated in sorted(i for i, number in Counter(ids).items() if number > 1):
         faults.warn(Message("import.several_parts"), repeated)
     boxes = boxes.sort("procedure_id", "frame", maintain_order=True)  # as a data set has them
     data = DataSet.of(boxes, procedures, polyps, splits)

@@ -8,6 +8,7 @@ or `frame_id`), and the extra keys of NTSSL (arXiv 2605.12320; github lparolari/
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -552,8 +553,8 @@ def write_coco(data: DataSet, root: Path) -> None:
         PolyplinkError: If a procedure is in two parts, or a part's name cannot be in a file name.
     """
     parts: dict[str | None, Sequence[str]] = {part: ids for part, ids in data.splits.items() if ids}
-    placed = [name for ids in parts.values() for name in ids]
-    repeated = next((name for name in placed if placed.count(name) > 1), None)
+    placed = Counter(name for ids in parts.values() for name in ids)
+    repeated = next((name for name, number in placed.items() if number > 1), None)
     if repeated is not None:
         raise PolyplinkError(
             f"procedure {repeated!r} is in two parts", "write a data set without overlap"
