@@ -246,9 +246,20 @@ def test_a_table_of_frames_gives_sequence_and_polyp_of_masks(tmp_path: Path) -> 
         ("s1", 1, 1, 2, 49, 33, "a", "./1.tif"),
         ("s2", 0, 8, 8, 16, 16, None, "./3.jpg"),
     ]
-    (source / "frames.csv").write_text("name\n1\n")
-    refused = polyplink("import", "masks", source, out, *folders)
-    assert_refused(refused, "frames.csv has no column image, procedure_id")
+    (source / "frames.csv").write_text("image,procedure_id,polyp_id\n12,s1,-1\n1,s1,-1\n")
+    data = import_data("masks", source, out, *folders, "--first-frame", "1")
+    assert data.detections.select("frame", "x", "polyp_id").rows() == [
+        (0, 5, None),
+        (1, 1, None),
+        (1, 40, None),
+    ]
+    for table, message in (
+        ("name\n1\n", "frames.csv has no column image, procedure_id"),
+        ("image,procedure_id,frame\n1,s1,0:02\n", "frame '0:02' is not a whole number"),
+        ("image,procedure_id,polyp_id\n1,s1,a\n1.tif,s1,b\n", "several rows for the image '1'"),
+    ):
+        (source / "frames.csv").write_text(table)
+        assert_refused(polyplink("import", "masks", source, out, *folders), message)
 
 
 def test_clips_of_a_case_of_sun_seg_are_one_patient(tmp_path: Path) -> None:
@@ -309,8 +320,8 @@ def test_frames_of_several_sizes_are_divided_by_size(tmp_path: Path) -> None:
         Image.new("L", size).save(source / "images" / f"{number}.png")
     Image.fromarray(np.eye(50, dtype=np.uint8) * 255).save(source / "masks" / "2.png")
     data = import_data("masks", source, tmp_path / "out")
-    sizes = data.procedures.select("procedure_id", "width", "height").rows()
-    assert sorted(sizes) == [("set-50x50", 50, 50), ("set-70x50", 70, 50)]
+    rows = data.procedures.select("procedure_id", "patient", "width", "height").rows()
+    assert sorted(rows) == [("set-50x50", "set", 50, 50), ("set-70x50", "set", 70, 50)]
 
 
 def test_photographs_and_masks_of_another_size_are_not_taken_as_masks(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from polyplink.data.formats.assemble import (
     assemble,
     first_of_frame,
     frame_span,
+    no_polyp,
     number,
     read_tables,
 )
@@ -74,8 +75,8 @@ def import_masks(
 
     Raises:
         PolyplinkError: If a folder is missing or contains no readable mask, no mask has the name of
-            an image, or `frames.csv` lacks a column or lists none of the masks; if strict, at the
-            first fault.
+            an image, or `frames.csv` lacks a column, has a frame that is not a whole number or
+            several rows for an image, or lists none of the masks; if strict, at the first fault.
     """
     reading = BoxImport(Path(os.path.realpath(source)), **options)  # realpath takes any loop
     faults = reading.faults
@@ -92,7 +93,7 @@ def import_masks(
             f"{masks} has no mask (an image file named as its image)",
             "name the folder with --mask-folder",
         )
-    frames = _place(frames, source, faults).with_columns(
+    frames = _place(frames, source, reading.first, faults).with_columns(
         frame=pl.col("frame").fill_null(reading.first),
         image=pl.lit(f"{image_folder}/") + pl.col("image"),
         patient=pl.lit("case") + pl.col("stem").str.extract(SUN_CLIP),
@@ -167,11 +168,17 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
     return frames
 
 
-def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
+def _place(frames: pl.DataFrame, source: Path, first: int, faults: Faults) -> pl.DataFrame:
     """Add procedure_id, frame (null for the only frame of a procedure) and polyp_id.
 
+    Args:
+        frames: See `_pair`.
+        source: The folder of `frames.csv`.
+        first: Number of the first frame.
+        faults: Extended by masks that the table does not list.
+
     Raises:
-        PolyplinkError: If `frames.csv` lacks a column, or lists none of the masks.
+        PolyplinkError: If `frames.csv` is not such a table, or lists none of the masks.
     """
     path = source / "frames.csv"
     if not path.is_file():
@@ -182,19 +189,7 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
         return frames.with_columns(
             procedure_id=pl.coalesce("procedure_id", "stem"), polyp_id=pl.lit(None, pl.String)
         )
-    table = read_text_table(path)
-    missing = sorted({"image", "procedure_id"} - {*table.columns})
-    if missing:
-        raise PolyplinkError(
-            f"{path} has no column {', '.join(missing)}", "write image and procedure_id"
-        )
-    order = pl.int_range(pl.len(), dtype=pl.Int64).over("procedure_id")
-    table = table.select(
-        "procedure_id",
-        stem=pl.col("image").str.replace(_ENDING, ""),
-        frame=number("frame").cast(pl.Int64, strict=False) if "frame" in table.columns else order,
-        polyp_id=pl.col("polyp_id") if "polyp_id" in table.columns else pl.lit(None, pl.String),
-    ).unique("stem", keep="first", maintain_order=True)
+    table = _frame_table(path, first)
     unplaced = frames.join(table, on="stem", how="anti", maintain_order="left")
     faults.warn_rows(Message("import.unlisted_mask"), unplaced)
     placed = frames.join(table, on="stem", how="inner", maintain_order="left")
@@ -206,14 +201,57 @@ def _place(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.DataFrame:
     return placed
 
 
+def _frame_table(path: Path, first: int) -> pl.DataFrame:
+    """The columns procedure_id, stem (of an image), frame and polyp_id of `frames.csv`.
+
+    Raises:
+        PolyplinkError: If a column is missing, a frame is not a whole number, or an image has
+            several rows.
+    """
+    table = read_text_table(path)
+    missing = sorted({"image", "procedure_id"} - {*table.columns})
+    if missing:
+        raise PolyplinkError(
+            f"{path} has no column {', '.join(missing)}", "write image and procedure_id"
+        )
+    frame = pl.int_range(pl.len(), dtype=pl.Int64).over("procedure_id") + first
+    if "frame" in table.columns:
+        is_whole = (number("frame").floor() == number("frame")).fill_null(False)
+        wrong = table.filter((pl.col("frame").str.strip_chars() != "") & ~is_whole)["frame"]
+        if wrong.len():
+            raise PolyplinkError(
+                f"{path}: frame {wrong[0]!r} is not a whole number", "number the frames"
+            )
+        frame = number("frame").cast(pl.Int64)
+    polyp_id = pl.lit(None, pl.String)
+    if "polyp_id" in table.columns:
+        polyp_id = pl.when(~no_polyp("polyp_id")).then("polyp_id")
+    stem = pl.col("image").str.replace(_ENDING, "")
+    table = table.select("procedure_id", stem=stem, frame=frame, polyp_id=polyp_id).unique(
+        maintain_order=True
+    )
+    repeated = table.filter(pl.col("stem").is_duplicated())["stem"]
+    if repeated.len():
+        raise PolyplinkError(
+            f"{path} has several rows for the image {repeated[0]!r}",
+            "write one row for each, without a polyp_id if it shows several polyps",
+        )
+    return table
+
+
 def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    """Divide procedures with frames of several sizes into `<procedure>-<width>x<height>`."""
+    """Divide procedures with frames of several sizes into `<procedure>-<width>x<height>`.
+
+    They are of one patient: the procedure, if the patient is unknown.
+    """
     several = pl.struct("width", "height").n_unique().over("procedure_id") > 1
     name = pl.format("{}-{}x{}", "procedure_id", "width", "height")
     kind = Message("import.divided")
     mixed = frames.filter(several).unique("procedure_id", keep="first", maintain_order=True)
     faults.warn_rows(kind, mixed, "procedure_id")
-    return frames.with_columns(procedure_id=pl.when(several).then(name).otherwise("procedure_id"))
+    patient = pl.coalesce("patient", pl.when(several).then("procedure_id"))
+    name = pl.when(several).then(name).otherwise("procedure_id")
+    return frames.with_columns(patient=patient, procedure_id=name)
 
 
 def _read_masks(
