@@ -23,6 +23,7 @@ MISTAKES = {
     "count RUN film.mp4": "is a file, but a folder is expected; count the polyps of a video with",
     "prepare boxes.json": "with `polyplink import coco boxes.json DATA`",
     "train ntssl DATA --init-from RUN": "build theirs with --set encoder.frame_encoder=timm:",
+    "train sfe-small DATA --init-from encoder-v1": "--set encoder.stages=[2,3]",
     "convert DATA cocoa out": "did you mean coco",
     "count RUN DATA --low 0.9 --out x": "low 0.9, the score that continues a track, is above high",
     "count RUN DATA --out RUN": "holds a run of `train`",

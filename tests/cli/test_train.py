@@ -12,12 +12,19 @@ import pytest
 from polyplink import train
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_data
-from polyplink.encoders.config import SfeConfig
+from polyplink.encoders.build import build_encoder
+from polyplink.encoders.config import (
+    REFERENCE_MEAN,
+    REFERENCE_STD,
+    FoundationConfig,
+    SfeConfig,
+)
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.load import load_encoder
-from polyplink.encoders.weights import read_record
+from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights
 from polyplink.recipes.by_name import override
 from polyplink.tracklets.prepare import prepared_folder
+from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import SampleRun, recipe
 from tests.samples import write_procedures
@@ -131,6 +138,22 @@ def test_a_run_from_weights_records_their_procedures_as_seen(
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["inputs"]["init_from"] == load_encoder(sample_run.run, pick_device("cpu")).weights_id
     assert train(config, data, out=tmp_path / "other", device="cpu").value.loss != result.loss
+
+
+def test_a_run_from_weights_of_a_foundation_encoder_feeds_it_as_before(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=2, images=True)
+    settings = PrepareSettings(size=28)
+    changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
+    tiny = FoundationConfig(model="dinov2-s", depth=1, size=28)
+    own = replace(override(recipe(), changes), encoder=tiny, prepare=settings)
+    start = tmp_path / "start.safetensors"
+    encoder = build_encoder(replace(tiny, preset="reference"))
+    save_weights(start, encoder, WeightsRecord(encoder.config, settings, {}, Seen(), {}))
+    for sets, mean in ((), REFERENCE_MEAN), (("encoder.mean=[0.5,0.5,0.5]",), (0.5, 0.5, 0.5)):
+        out = tmp_path / f"run{len(sets)}"
+        result = train(own, data, out=out, init_from=start, sets=sets, device="cpu").value
+        trained = read_record(result.weights).encoder
+        assert (trained.mean, trained.std) == (mean, REFERENCE_STD)
 
 
 def test_a_paper_recipe_without_its_backbone_is_refused(tmp_path: Path) -> None:

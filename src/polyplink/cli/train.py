@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
@@ -253,21 +253,26 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
     if config.init_from is None:
         return config
     start, encoder = read_record(weights_path(config.init_from)).encoder, config.encoder
-    start_backbone = getattr(start, "frame_encoder", None)
-    backbone = getattr(encoder, "frame_encoder", None)
-    if None not in (start_backbone, backbone) and start_backbone != backbone:
+    names = {field.name for field in fields(encoder)}
+    differing = [
+        name
+        for name in ("frame_encoder", "stages")
+        if name in names and getattr(start, name, getattr(encoder, name)) != getattr(encoder, name)
+    ]
+    if differing:
+        theirs = [f"encoder.{name}={to_plain(getattr(start, name))}" for name in differing]
         raise PolyplinkError(
-            f"{config.init_from} holds weights of {start_backbone}, and the recipe {config.name} "
-            f"builds {backbone}",
-            f"build theirs with --set encoder.frame_encoder={start_backbone}",
+            f"{config.init_from} holds weights of another backbone than the recipe {config.name} "
+            "builds",
+            f"build theirs with {' '.join(f'--set {text}'.replace(', ', ',') for text in theirs)}",
         )
-    if start_backbone is None:
-        return config
     set_names = {assignment.partition("=")[0] for assignment in sets}
     scale = {
         name: getattr(start, name)
         for name in ("mean", "std")
-        if f"encoder.{name}" not in set_names and getattr(start, name, None) is not None
+        if name in names
+        and f"encoder.{name}" not in set_names
+        and getattr(start, name, None) is not None
     }
     return replace(config, encoder=replace(encoder, **scale))
 
