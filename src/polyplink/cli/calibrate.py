@@ -142,10 +142,21 @@ def calibrate(
     }
     _check_sources(data, stills, truth, for_stills, keep)
 
+    check_inputs(weights, data if stills is None else Path(stills), [part], device, truth)
+    from polyplink.encoders.weights import read_record, weights_path
+
+    path = weights_path(weights)
+    settings: dict[str, Any] = {}
+    record = RunRecord("calibrate", settings=settings)
+    record.claim(out)
+    if path.parent.resolve() == out.resolve():
+        raise PolyplinkError(
+            f"{out} holds the weights to calibrate, which would be replaced", "name another --out"
+        )
+
     # The data: a folder, or procedures made of stills.
     notes: list[str] = []
     if stills is not None and detector is not None:
-        check_inputs(weights, Path(stills), [part], device)
         least, most = (None, None) if polyps is None else _range(polyps)
         values = {"procedures": procedures, "least": least, "most": most, "seed": seed}
         from polyplink.stills.detected import FIT, write_detected
@@ -162,11 +173,7 @@ def calibrate(
         )
         data, truth, part = out / STILLS / f"{FIT}-boxes", out / STILLS / FIT, None
     assert data is not None
-    check_inputs(weights, data, [part], device, truth)
-    from polyplink.encoders.weights import read_record, weights_path
-
-    path = weights_path(weights)
-    settings: dict[str, Any] = {
+    settings |= {
         "weights": weights,
         "data": data,
         "truth": truth,
@@ -174,12 +181,6 @@ def calibrate(
         "keep": KEEP if keep is None else keep,
         "tolerance": tolerance,
     }
-    record = RunRecord("calibrate", settings=settings)
-    record.claim(out)
-    if path.parent.resolve() == out.resolve():
-        raise PolyplinkError(
-            f"{out} holds the weights to calibrate, which would be replaced", "name another --out"
-        )
     from polyplink.counting.calibration import UNLABELLED, fit_calibration
     from polyplink.counting.operating_point import store_operating_point
     from polyplink.data.origin import read_origin
