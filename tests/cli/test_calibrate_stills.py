@@ -142,8 +142,8 @@ def test_a_broken_detector_and_too_few_stills_are_refused(
     message = "5 procedures of the data folder, 3 of them to fit on and 2 to test on: too few for "
     assert_refused(polyplink(*command, detector), f"{message}6 polyps a procedure")
     # The folder of another command is refused before minutes of stills are rendered into it.
-    own = ("-o", sample_run.run, "--polyps", "1", "--procedures", "2")
-    assert_refused(polyplink(*command, detector, *own), "holds a run of `train`")
+    into_a_run = ("-o", sample_run.run, "--polyps", "1", "--procedures", "2")
+    assert_refused(polyplink(*command, detector, *into_a_run), "holds a run of `train`")
     assert not (sample_run.run / "stills").exists()
     # Enough to fit on, but not to test on.
     assert_refused(polyplink(*command, detector, "--polyps", "3"), f"{message}3 polyps")

@@ -145,13 +145,13 @@ def test_a_run_from_weights_of_a_foundation_encoder_feeds_it_as_before(tmp_path:
     settings = PrepareSettings(size=28)
     changes = ["validation.every=0", "validation.select=last", "optim.epochs=1"]
     tiny = FoundationConfig(model="dinov2-s", depth=1, size=28)
-    own = replace(override(recipe(), changes), encoder=tiny, prepare=settings)
+    config = replace(override(recipe(), changes), encoder=tiny, prepare=settings)
     start = tmp_path / "start.safetensors"
     encoder = build_encoder(replace(tiny, preset="reference"))
     save_weights(start, encoder, WeightsRecord(encoder.config, settings, {}, Seen(), {}))
     for sets, mean in ((), REFERENCE_MEAN), (("encoder.mean=[0.5,0.5,0.5]",), (0.5, 0.5, 0.5)):
         out = tmp_path / f"run{len(sets)}"
-        result = train(own, data, out=out, init_from=start, sets=sets, device="cpu").value
+        result = train(config, data, out=out, init_from=start, sets=sets, device="cpu").value
         trained = read_record(result.weights).encoder
         assert (trained.mean, trained.std) == (mean, REFERENCE_STD)
 

@@ -72,7 +72,7 @@ _COMMON: Sources = {
     "optim.method": ("program", "AdamW"),
     "optim.schedule": ("program", "constant"),
     "optim.accumulate": ("ours", "1: a step is one batch"),
-    "optim.checkpointing": ("ours", "changes memory, not results"),
+    "optim.checkpointing": ("ours", "off; saves memory, but BatchNorm's statistics adapt faster"),
     "optim.precision": ("program", "float32 with TF32 products (high)"),
     "validation.every": ("ours", _HELD_OUT),
     "validation.part": (
