@@ -188,6 +188,34 @@ def write_mask(path: Path, *boxes: tuple[int, int, int, int], numbers: bool = Fa
     Image.fromarray(mask).save(path)
 
 
+def test_a_frame_rate_that_is_not_used_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "set"
+    source.mkdir()
+    write_video(source / "case7.mp4", FRAMES)
+    (source / "boxes.csv").write_text("procedure_id,frame,x,y,w,h\ncase7,0,1,2,9,9\n")
+    warning = "1 x procedure with another frame rate in its video or source, not used (case7)"
+    import_data("csv", source, tmp_path / "a")
+    assert warning not in map(str, read_warnings(tmp_path / "a"))
+    data = import_data("csv", source, tmp_path / "b", "--fps", "50")
+    assert data.procedures["fps"].to_list() == [50]
+    assert warning in " ".join(map(str, read_warnings(tmp_path / "b")))
+    # The values of whole numbers as pandas writes them beside a missing one.
+    (source / "procedures.csv").write_text("procedure_id,fps,age,n_frames\ncase7,50,54.0,9.0\n")
+    data = import_data("csv", source, tmp_path / "c")
+    assert data.procedures.select("fps", "age").row(0) == (50, 54)
+    assert warning in " ".join(map(str, read_warnings(tmp_path / "c")))
+
+
+def test_images_of_a_table_made_on_windows_are_used(tmp_path: Path) -> None:
+    source = tmp_path / "set"
+    (source / "img").mkdir(parents=True)
+    Image.new("RGB", (70, 50)).save(source / "img" / "1.png")
+    table = "procedure_id,frame,x,y,w,h,image\np,0,1,2,9,9,img\\1.png\n"
+    (source / "boxes.csv").write_text(table)
+    data = import_data("csv", source, tmp_path / "out")
+    assert data.detections["image"].to_list() == ["img/1.png"]
+
+
 def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
     source, out = tmp_path / "set", tmp_path / "out"
     write_mask(source / "masks" / "case7" / "0.png", (1, 2, 3, 4), (40, 30, 10, 5))

@@ -177,6 +177,19 @@ def _on_one_line(value: Any) -> Any:
     return one_line(value, LONGEST_NAME) if isinstance(value, str) else value
 
 
+def warn_of_rate(procedures: pl.DataFrame, unused: pl.Expr, used: pl.Expr, faults: Faults) -> None:
+    """Warn of procedures with a frame rate that is not used and differs by more than 1 %.
+
+    Args:
+        procedures: With the column procedure_id.
+        unused: Frames per second that are not used; null if there are none.
+        used: Frames per second that are used.
+        faults: Extended by the warning.
+    """
+    others = procedures.filter((unused - used).abs() > 0.01 * used)
+    faults.warn_rows(Message("import.other_rate"), others, "procedure_id")
+
+
 def place_text(kind: str, **values: pl.Expr | str) -> pl.Expr:
     """Places in a source as English text, for a column `at`; `place_of` makes messages of them.
 

@@ -17,6 +17,7 @@ from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.runs import RunRecord, read_run
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
+from polyplink.data.faults import Faults, warn_of_rate
 from polyplink.data.files.folders import is_video, without_garbage_collection
 from polyplink.data.files.limits import limits_lifted
 from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin, write_warnings
@@ -107,10 +108,13 @@ def import_folder(
 
     imported = FORMATS.check_returned(data_format, returned, Imported)
     data = replace(imported.data, adenoma=maps)
+    messages = [Message.of(warning) for warning in imported.warnings]
     if fps is not None:
+        faults = Faults()
+        warn_of_rate(data.procedures, pl.col("fps"), pl.lit(fps), faults)
+        messages += faults.messages
         procedures = data.procedures.with_columns(fps=pl.lit(fps, pl.Float32))
         data = DataSet.of(data.detections, procedures, data.polyps, data.splits, adenoma=maps)
-    messages = [Message.of(warning) for warning in imported.warnings]
     warnings = [Message("boxes_read", {"line": message}) for message in messages]
     with new_data_folder(out, data, warnings, record) as folder:
         write_places(folder, data_format, replace(imported, data=data), source)

@@ -12,7 +12,7 @@ from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import relative_path
 from polyplink.data.boxes import box_table, check_boxes, fit_boxes, without_repeated
-from polyplink.data.faults import Faults, leave_out
+from polyplink.data.faults import Faults, leave_out, warn_of_rate
 from polyplink.data.files.folders import read_each
 from polyplink.data.files.image_names import present
 from polyplink.data.files.values import LARGEST
@@ -408,11 +408,14 @@ def _procedures(
     rows = rows.join(of_video, on="procedure_id", how="left", maintain_order="left")
 
     # What its source and its video state.
-    differs = {name: pl.col(name) != pl.col(f"of_{name}") for name in facts}
+    differs = {
+        name: pl.col(name) != pl.col(f"of_{name}") for name in ("n_frames", "width", "height")
+    }
     kind = Message("import.video_length")
     faults.warn_rows(kind, rows.filter(differs["n_frames"]), "procedure_id")
     kind = Message("import.video_size")
     faults.warn_rows(kind, rows.filter(differs["width"] | differs["height"]), "procedure_id")
+    warn_of_rate(rows, pl.col("of_fps"), pl.col("fps"), faults)
     rows = rows.with_columns(
         n_frames=pl.coalesce("of_n_frames", "n_frames"),
         fps=pl.coalesce("fps", "of_fps"),

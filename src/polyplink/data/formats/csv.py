@@ -118,6 +118,8 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
     )
+    if "image" in boxes.columns:
+        boxes = boxes.with_columns(pl.col("image").str.replace_all("\\", "/", literal=True))
     procedures = None
     if boxes.is_empty() and not (source_folder(source) / "procedures.csv").is_file():
         procedures = _procedure_of(reading.video, path)

@@ -50,6 +50,8 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
         schema = {key: replace(c, nullable=key not in KEYS) for key, c in columns.items()}
         for key in [column for column in table.columns if column not in schema]:
             faults.warn(Message("import.unknown_column", {"table": name}), key)
+        whole = [key for key in table.columns if key in schema and schema[key].dtype.is_integer()]
+        table = table.with_columns(pl.col(whole).str.replace(r"\.0+$", ""))  # pandas writes 54.0
         tables.append(check(table, schema, name))
     return tables[0], tables[1]
 
