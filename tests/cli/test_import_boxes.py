@@ -2,6 +2,7 @@
 
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -214,6 +215,14 @@ def test_images_of_a_table_made_on_windows_are_used(tmp_path: Path) -> None:
     (source / "boxes.csv").write_text(table)
     data = import_data("csv", source, tmp_path / "out")
     assert data.detections["image"].to_list() == ["img/1.png"]
+
+
+def test_an_archive_that_a_format_does_not_read_is_to_be_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("annotations/instances_default.json", "{}")
+    for name in ("coco", "mot", "yolo", "csv", "masks"):
+        assert_refused(polyplink("import", name, path, tmp_path / "out"), "is an archive")
 
 
 def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:

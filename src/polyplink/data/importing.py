@@ -18,12 +18,15 @@ from polyplink.core.runs import RunRecord, read_run
 from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.faults import Faults, warn_of_rate
+from polyplink.data.files.archives import is_archive
 from polyplink.data.files.folders import is_video, without_garbage_collection
 from polyplink.data.files.limits import limits_lifted
 from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin, write_warnings
 from polyplink.data.return_boxes import write_places
 from polyplink.data.tables import DataSet, Imported, change_data, is_data_folder, write_data
 from polyplink.data.vocabulary import find_maps
+
+_UNPACKED = ("coco", "mot", "yolo", "csv", "masks")  # formats that are not read from an archive
 
 
 def import_folder(
@@ -164,12 +167,17 @@ def new_data_folder(
 
 
 def _check_source(source: Path, data_format: str) -> None:
-    """Check that a source is no video, which has no boxes, and that one of a plugin exists."""
+    """Check that a source is no video or packed folder, and that one of a plugin exists."""
     built_in = data_format in FORMATS  # whose importers name what is missing
     if built_in and source.is_file() and is_video(source.name):
         raise PolyplinkError(
             f"{source} is a video and holds no boxes",
             f"count the polyps of a video with `polyplink run {source}`",
+        )
+    if data_format in _UNPACKED and source.is_file() and is_archive(source.name):
+        raise PolyplinkError(
+            f"{source} is an archive, of which {data_format} reads no boxes",
+            "unpack it, and import the folder",
         )
     if not built_in and not source.exists():
         raise PolyplinkError(f"no file or folder {source}", "check the path")
