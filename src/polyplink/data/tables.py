@@ -401,12 +401,8 @@ class DataSet:
         """Patient of each procedure, see `patients_of`."""
         return patients_of(self.procedures)
 
-    def adenoma_labels(self, maps: Maps | None = None) -> pl.Series:
-        """Label every polyp as adenoma (1) or not (0); see `label_polyps`.
-
-        Args:
-            maps: Name of a data set -> its map; None for the map of the import, by default the
-                papers'.
+    def adenoma_labels(self) -> pl.Series:
+        """Label every polyp as adenoma (1) or not (0) by the maps of the import.
 
         Returns:
             Int8, one for each row of the table polyps; null if unknown or left out of the task.
@@ -414,7 +410,7 @@ class DataSet:
         Raises:
             PolyplinkError: If a data set with histology has no map, or a term is not in its map.
         """
-        return label_polyps(self.procedures, self.polyps, self.adenoma if maps is None else maps)
+        return label_polyps(self.procedures, self.polyps, self.adenoma)
 
 
 @dataclass(frozen=True)
