@@ -73,6 +73,26 @@ def test_side_tables_have_priority_and_missing_values_are_filled_with_a_warning(
             assemble(boxes(), tmp_path / "no", reading, procedures=other)
 
 
+def test_a_size_of_0_or_less_is_unknown(tmp_path: Path) -> None:
+    polyps = "procedure_id,polyp_id,size_mm\nv,a,-1\nv,b,0\nv,c,4.5\n,,\n"
+    (tmp_path / "polyps.csv").write_text(polyps)
+    imported = assemble(boxes({"polyp_id": "a"}), tmp_path, BoxImport(SOURCE, size=(64, 48)))
+    sizes = imported.data.polyps.select("polyp_id", "size_mm").rows()
+    assert sizes == [("a", None), ("b", None), ("c", 4.5)]
+    assert "2 x size of 0 mm or less, read as unknown (first: a)" in imported.lines
+
+
+def test_two_rows_of_a_procedure_must_not_differ(tmp_path: Path) -> None:
+    rows = "procedure_id,patient\nv,p1\nv,p1\n"
+    (tmp_path / "procedures.csv").write_text(rows)
+    reading = BoxImport(SOURCE, size=(64, 48))
+    data = assemble(boxes(), tmp_path, reading).data
+    assert data.procedures["patient"].to_list() == ["p1"]
+    (tmp_path / "procedures.csv").write_text(f"{rows}v,p2\n")
+    with pytest.raises(PolyplinkError, match="several rows of procedure 'v'; keep one"):
+        assemble(boxes(), tmp_path, reading)
+
+
 def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_path: Path) -> None:
     facts = pl.DataFrame(
         {

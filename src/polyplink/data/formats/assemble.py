@@ -491,7 +491,8 @@ def _polyps(
     """The boxes, and a row of `POLYPS` for every polyp: first those of `facts`, then other ones.
 
     A polyp id that occurs in several procedures becomes `<procedure>_<id>` in each. If a polyp has
-    several rows, the first non-null value counts; locations are normalised.
+    several rows, the first non-null value counts; locations are normalised. A size of 0 or less, as
+    programs write for a missing one, is null.
     """
     pairs = pl.concat([boxes.select(KEYS), facts.select(KEYS)]).drop_nulls().unique()
     shared = pairs.filter(pl.col("polyp_id").is_duplicated()).select("polyp_id").unique()
@@ -506,6 +507,9 @@ def _polyps(
     boxes, facts = boxes.with_columns(name), facts.with_columns(name)
     of_boxes = boxes.select(KEYS).drop_nulls().unique(maintain_order=True)
     rows = pl.concat([facts, of_boxes], how="diagonal_relaxed")
+    unsized = pl.col("size_mm") <= 0
+    faults.warn_rows(Message("import.size_below"), rows.filter(unsized), "polyp_id")
+    rows = rows.with_columns(size_mm=pl.when(~unsized).then("size_mm"))
     grouped = rows.group_by(KEYS, maintain_order=True)
     values = pl.col(_FACTS).drop_nulls()
     differ = grouped.agg(values.n_unique()).filter(pl.any_horizontal(pl.col(_FACTS) > 1))

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.artefacts import write_text
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
 from polyplink.data.tables import (
@@ -37,7 +38,8 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
         All columns of `PROCEDURES`; all columns of `POLYPS` and `track`. Missing columns are null.
 
     Raises:
-        PolyplinkError: If a file is not a table, a value cannot be read, or a key is missing.
+        PolyplinkError: If a file is not a table, a value cannot be read, a key is missing, or a
+            procedure has several rows that differ.
     """
     tables = []
     track = Column(pl.String(), True, "number of the polyp in its procedure's tracks")
@@ -47,13 +49,21 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
             tables.append(pl.DataFrame(schema={key: c.dtype for key, c in columns.items()}))
             continue
         table = read_text_table(folder / name)
+        table = table.filter(pl.any_horizontal(pl.all().is_not_null()))  # without blank rows
         schema = {key: replace(c, nullable=key not in KEYS) for key, c in columns.items()}
         for key in [column for column in table.columns if column not in schema]:
             faults.warn(Message("import.unknown_column", {"table": name}), key)
         whole = [key for key in table.columns if key in schema and schema[key].dtype.is_integer()]
         table = table.with_columns(pl.col(whole).str.replace(r"\.0+$", ""))  # pandas writes 54.0
-        tables.append(check(table, schema, name))
-    return tables[0], tables[1]
+        tables.append(check(table, schema, name).unique(maintain_order=True))
+    procedures, polyps = tables
+    repeated = procedures.filter(pl.col("procedure_id").is_duplicated())["procedure_id"]
+    if repeated.len():
+        raise PolyplinkError(
+            f"{folder / 'procedures.csv'} has several rows of procedure {repeated[0]!r}",
+            "keep one of them",
+        )
+    return procedures, polyps
 
 
 def number_polyps(data: DataSet) -> pl.DataFrame:
