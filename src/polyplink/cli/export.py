@@ -152,6 +152,11 @@ def _precision_and_data(
             "--int8 DATA excludes --data and another --precision", "give one of them"
         )
     chosen: Precision = "int8" if int8 else precision or "float32"
+    if chosen == "float32" and source is not None:
+        raise PolyplinkError(
+            "--data is for the precisions int8 and bf16, and float32 needs none",
+            "leave it out, or add --precision int8 or bf16",
+        )
     if chosen == "int8" and source is None:
         raise PolyplinkError("--precision int8 needs crops for calibration", "add --data DATA")
     return chosen, None if source is None else Path(source)

@@ -78,7 +78,7 @@ def detect_folder(
 
     Raises:
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
-            layout, or no frame decodes.
+            layout, no frame decodes, or `fps` has no effect.
     """
     name, track_options = detector, tracklets or {}
     recorded: dict[str, Any] = {
@@ -92,6 +92,12 @@ def detect_folder(
     warnings: list[Message] = []
     simulated = simulated_preset(name)
     if simulated is not None and function is None:
+        if fps is not None:
+            raise PolyplinkError(
+                "--fps is for recordings, and boxes of a simulated detector have the rate of their "
+                "data folder",
+                "leave it out, or give it to `polyplink import`",
+            )
         settings = with_options(settings, track_options)
         detected = Detected(_simulated(*simulated, source, seed), {}, {})
         begin()
