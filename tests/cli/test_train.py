@@ -156,9 +156,11 @@ def test_a_run_from_weights_of_a_foundation_encoder_feeds_it_as_before(tmp_path:
         assert (trained.mean, trained.std) == (mean, REFERENCE_STD)
 
 
-def test_a_paper_recipe_without_its_backbone_is_refused(tmp_path: Path) -> None:
+def test_an_encoder_that_cannot_be_trained_is_refused_before_crops_are_cut(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=2)
     options = ("--part", "train", "--out", tmp_path / "run", "--device", "cpu")
+    nothing = ("train", "sfe-small", data, *options, "--set", "finetune.how=frozen")
+    assert_refused(polyplink(*nothing), "leaves nothing of this encoder to train")
     result = polyplink("train", "ntssl", data, *options)
     assert_refused(
         result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"

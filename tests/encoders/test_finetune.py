@@ -84,6 +84,9 @@ def test_only_adapters_are_trained_and_merge_into_the_layers() -> None:
 def test_unsupported_fine_tuning_is_refused() -> None:
     with pytest.raises(PolyplinkError, match="no attention to adapt"):
         trainable(random_encoder(TRANSFORMER), FineTune("lora"))
+    for config in (SFE, FRAMES):  # only the projector would learn, which is dropped
+        with pytest.raises(PolyplinkError, match="leaves nothing of this encoder to train"):
+            trainable(random_encoder(config), FineTune("frozen"))
     for bad in ({"blocks": 0}, {"rank": 0}, {"dropout": 1.0}):
         with pytest.raises(PolyplinkError, match="finetune"):
             FineTune(**bad)

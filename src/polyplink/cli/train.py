@@ -142,6 +142,7 @@ def train(
         from polyplink.encoders.build import check_input
         from polyplink.encoders.device import pick_device
         from polyplink.encoders.encode import encode
+        from polyplink.encoders.finetune import trainable
         from polyplink.encoders.leakage import seen_by
         from polyplink.encoders.load import build_started, load_named
         from polyplink.encoders.weights import inherited
@@ -150,11 +151,11 @@ def train(
         from polyplink.learn.loop import fit
         from polyplink.tracklets.prepare import prepare
 
-        # What training starts from: a missing weights file, or a size that the encoder does not
-        # take, is reported before crops are cut, which may take hours.
+        # What training starts from: a missing weights file, or a size or fine-tuning that the
+        # encoder does not take, is reported before crops are cut, which may take hours.
         torch_device = pick_device(device)
         check_devices(devices, torch_device)
-        started = build_started(config.encoder, config.init_from)
+        started = trainable(build_started(config.encoder, config.init_from), config.finetune)
         check_input(started, config.prepare.size, config.fragment_length)
         seen, inputs = inherited(config.encoder, config.init_from)
 

@@ -73,7 +73,8 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
     A frozen BatchNorm keeps its statistics too (see `Encoder.train`).
 
     Raises:
-        PolyplinkError: If the backbone has fewer blocks, or no attention to adapt.
+        PolyplinkError: If the backbone has fewer blocks, or no attention to adapt, or nothing of
+            the encoder would be trained.
     """
     encoder.requires_grad_(True)
     if tune.how == "whole":
@@ -92,6 +93,12 @@ def trainable(encoder: Encoder, tune: FineTune) -> Encoder:
             block.requires_grad_(True)
     if tune.how == "lora":
         _add_adapters(encoder, tune)
+    if not any(parameter.requires_grad for parameter in encoder.parameters()):
+        raise PolyplinkError(
+            f"finetune.how={tune.how} leaves nothing of this encoder to train: it ends with its "
+            "backbone",
+            "give --set finetune.how=last, or fit it without training by `polyplink weights adapt`",
+        )
     return encoder
 
 
