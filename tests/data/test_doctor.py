@@ -266,7 +266,8 @@ def test_each_missing_image_is_counted_once(tmp_path: Path) -> None:
 def test_missing_archives_videos_and_members_are_counted(tmp_path: Path) -> None:
     names: list[str | None] = ["a/p.zip!/x/0.jpg", "a/p.zip!/x/1.jpg", "b.tar.gz!/2.jpg", "c.mp4#3"]
     data = with_images(tmp_path, names)
-    assert image_findings(data) == [("missing image", 4)]
+    for deep in (False, True):
+        assert image_findings(data, deep=deep) == [("missing image", 4)]
     pack(tmp_path / "a" / "p.zip", {"x/0.jpg": b""})
     (tmp_path / "b.tar.gz").touch()
     (tmp_path / "c.mp4").touch()

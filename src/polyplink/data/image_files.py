@@ -152,15 +152,18 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
                 if size is not None:
                     yield key, size
     for (source, name), members in packed.items():
-        pending = dict(members)
+        path, pending = root / source / name, dict(members)
+        if not path.is_file():
+            continue
         try:
-            for member, read in read_archived(root / source / name, members):
+            for member, read in read_archived(path, members):
                 size = read if isinstance(read, str) else decode_size(read)
                 yield (source, pending.pop(member)), size
         except PolyplinkError as error:  # the archive breaks off: report the remaining members
             yield from (((source, image), error.what) for image in pending.values())
     for (source, name), frames in videos.items():
-        for image, size in _open_frames(root / source / name, frames):
+        path = root / source / name
+        for image, size in _open_frames(path, frames) if path.is_file() else ():
             yield (source, image), size
 
 
