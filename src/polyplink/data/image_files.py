@@ -135,6 +135,10 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
         else:
             plain.append((source, image))
 
+    def exists(key: _Key) -> bool:
+        """Whether an archive or a video exists."""
+        return (root / key[0] / key[1]).is_file()
+
     def open_file(key: _Key) -> Opened | None:
         """Decode an image file; None if it does not exist."""
         try:
@@ -151,19 +155,16 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
             for key, size in zip(part, pool.map(open_file, part), strict=True):
                 if size is not None:
                     yield key, size
-    for (source, name), members in packed.items():
-        path, pending = root / source / name, dict(members)
-        if not path.is_file():
-            continue
+    for source, name in filter(exists, packed):
+        pending = dict(packed[source, name])
         try:
-            for member, read in read_archived(path, members):
+            for member, read in read_archived(root / source / name, packed[source, name]):
                 size = read if isinstance(read, str) else decode_size(read)
                 yield (source, pending.pop(member)), size
         except PolyplinkError as error:  # the archive breaks off: report the remaining members
             yield from (((source, image), error.what) for image in pending.values())
-    for (source, name), frames in videos.items():
-        path = root / source / name
-        for image, size in _open_frames(path, frames) if path.is_file() else ():
+    for source, name in filter(exists, videos):
+        for image, size in _open_frames(root / source / name, videos[source, name]):
             yield (source, image), size
 
 
