@@ -455,7 +455,8 @@ class Imported:
 def read_text_table(path: Path) -> pl.DataFrame:
     """Read a CSV file with a header, every column as text (type inference would turn 001 into 1).
 
-    A byte order mark, Windows line endings, and `;` or a tab as the separator are handled.
+    A byte order mark, Windows line endings, and `;` or a tab as the separator are handled, and
+    blanks around the values if there are some around the names of columns.
 
     Raises:
         PolyplinkError: If the file is missing, empty, not UTF-8 or not a table, or two columns have
@@ -466,6 +467,8 @@ def read_text_table(path: Path) -> pl.DataFrame:
     repeated = (re.fullmatch(r"(.+)_duplicated_\d+", name) for name in names)  # as polars names it
     if len({*names}) != table.width or any(match and match[1] in names for match in repeated):
         raise PolyplinkError(f"{path} has two columns with the same name", "keep one of them")
+    if names != table.columns:
+        table = table.with_columns(pl.col(pl.String).str.strip_chars())
     table = table.rename(dict(zip(table.columns, names, strict=True)))
     return table.with_columns(pl.col(pl.String).str.replace(ESCAPED_FORMULA, "${1}"))
 

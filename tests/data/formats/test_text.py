@@ -176,6 +176,29 @@ def test_a_csv_file_with_only_boxes_is_imported(tmp_path: Path) -> None:
         import_csv(path)
 
 
+def test_a_table_without_any_known_column_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "boxes.csv"
+    for text in ("video,number,xmin\np,0,1\n", "Boxes;;\nprocedure_id;frame;x\np;0;1\n"):
+        path.write_text(text)
+        with pytest.raises(PolyplinkError, match="no column 'procedure_id'; write the columns"):
+            import_csv(path, size=(64, 48))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "procedure_id,frame,x,y,w,h,polyp_id\np,0,1,1,9,9,7.0\np,1,1,1,9,9,\n",  # of pandas
+        "procedure_id, frame, x, y, w, h, polyp_id\np, 0, 1, 1, 9, 9, 7\np, 1, 1, 1, 9, 9,\n",
+    ],
+)
+def test_an_id_of_a_box_is_that_of_the_table_of_polyps(tmp_path: Path, text: str) -> None:
+    (tmp_path / "boxes.csv").write_text(text)
+    (tmp_path / "polyps.csv").write_text("polyp_id,procedure_id,size_mm\n7,p,4\n")
+    data = import_csv(tmp_path, size=(64, 48)).data
+    assert data.detections["polyp_id"].to_list() == ["7", None]
+    assert data.polyps.select("polyp_id", "size_mm").rows() == [("7", 4)]
+
+
 def test_blank_rows_are_no_boxes(tmp_path: Path) -> None:
     rows = "v,0,1,2,3,4,,,\n\n,,,,,,,,\nv,x,1,2,3,4,,,\nv,1,1,2,3,4,,,\n\n"
     (tmp_path / "boxes.csv").write_text(HEADER + rows)

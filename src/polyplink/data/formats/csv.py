@@ -36,6 +36,7 @@ from polyplink.data.tables import (
 
 _NAMES = ("detections.csv", "boxes.csv")
 _BOX = ("frame", "x", "y", "w", "h")
+_FLOAT = r"^(\d+)\.0$"  # the id 7 where pandas writes a column with missing values
 _LIKE_SCORE = {"confidence", "conf", "probability", "prob", "scores"}
 
 
@@ -71,14 +72,14 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
             f"{path} has a column {like_score[0]!r}, but no column 'score'",
             "rename it, or remove it if people drew the boxes",
         )
-    is_row = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-    table = table.select(known_columns).with_row_index("item").filter(is_row)
-    missing = [name for name in ("procedure_id", *_BOX) if name not in table.columns]
+    missing = [name for name in ("procedure_id", *_BOX) if name not in known_columns]
     if missing:
         spelt = next((name for name in unknown_columns if name.lower() == missing[0]), None)
         columns = ", ".join(("procedure_id", *_BOX))
         hint = f"write the columns {columns}" if spelt is None else f"rename the column {spelt!r}"
         raise PolyplinkError(f"{path} has no column {missing[0]!r}", hint)
+    is_row = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    table = table.select(known_columns).with_row_index("item").filter(is_row)
     for name in (*_BOX, *{"score"}.intersection(table.columns)):
         texts = table.filter(no_number(name))[name]
         if not texts.is_empty() and texts.str.contains(r"^\s*-?\d+,\d+\s*$").all():
@@ -118,6 +119,8 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
     )
+    if "polyp_id" in boxes.columns and boxes["polyp_id"].str.contains(_FLOAT).all():
+        boxes = boxes.with_columns(pl.col("polyp_id").str.replace(_FLOAT, "${1}"))
     if "image" in boxes.columns:
         boxes = boxes.with_columns(pl.col("image").str.replace_all("\\", "/", literal=True))
     procedures = None
