@@ -152,6 +152,17 @@ def test_folders_are_added_once(sample_run: SampleRun, index: Path, tmp_path: Pa
     assert len(Index(copy)) == 30
 
 
+def test_a_procedure_that_has_lost_its_views_is_refused(
+    sample_run: SampleRun, index: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(sample_run.data, tmp_path / "data"))
+    data = read_data(folder)
+    boxes = data.detections.filter(pl.col("procedure_id") != "001-002")
+    write_data(folder, DataSet.of(boxes, data.procedures, data.polyps, data.splits))
+    refused = polyplink("index", "add", sample_run.run, folder, "--index", index, *COMMON)
+    assert_refused(refused, f"procedure 001-002 of {folder} is in the index with other boxes")
+
+
 def test_invalid_searches_and_indexes_are_refused(
     sample_run: SampleRun, index: Path, tmp_path: Path
 ) -> None:

@@ -53,10 +53,9 @@ def views_of(
         embeddings = encoded.embeddings[encoder.name]
         shown = screen(encoded.prepared, embeddings, model, keep_alarms=keep_alarms).prepared
         table, vectors = view_rows(shown, index), vectors_of(shown, embeddings)
-        table_keys = dict(table.select("procedure_id", "key").unique().rows())
-        changed = sorted(
-            name for name, key in table_keys.items() if indexed_keys.get(name, key) != key
-        )
+        # Of all procedures: without a view now, one may be in the index with views of other boxes.
+        keys = {name: shown.keys[name] for name in shown.procedures}
+        changed = sorted(name for name, key in keys.items() if indexed_keys.get(name, key) != key)
         if changed:
             raise PolyplinkError(
                 f"procedure {min(changed)} of {folder} is in the index with other "
@@ -64,5 +63,5 @@ def views_of(
                 "build the index again; procedures of one name belong in different indexes",
             )
         new = table.select(~pl.col("procedure_id").is_in(list(indexed_keys))).to_series()
-        indexed_keys |= table_keys
+        indexed_keys |= keys
         yield table.filter(new), vectors[new.to_numpy()]
