@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
@@ -357,6 +359,29 @@ def test_all_tables_are_computed_once_in_the_order_of_trainings(
     computed.clear()
     reproduce("all", **options, seeds=1)
     assert computed  # other settings are computed
+
+
+def test_a_table_is_computed_again_if_the_weights_file_has_other_content(
+    sample_run: SampleRun, labelled: Path, tmp_path: Path
+) -> None:
+    weights = shutil.copytree(sample_run.run, tmp_path / "mine")
+    options: dict[str, Any] = {
+        **{"data": labelled, "workspace": tmp_path, "part": "eval", "grid": "demo"},
+        **{"only": ["ntssl"], "columns": ["mAP"], "weights": [f"ntssl={weights}"]},
+        **{"train": False, "device": "cpu", "workers": 1},
+    }
+    before: Any = reproduce("all", **options).value
+    written = tmp_path / "ntssl" / "1" / "table.json"
+    first = written.stat().st_mtime_ns
+    reproduce("all", **options)
+    assert written.stat().st_mtime_ns == first
+    file = weights / "weights.safetensors"
+    tensors = {name: 2 * tensor for name, tensor in load_file(file).items()}
+    with safe_open(file, "pt") as opened:
+        save_file(tensors, file, opened.metadata())
+    after: Any = reproduce("all", **options).value
+    assert [row["table"] for row in after] == [row["table"] for row in before]
+    assert written.stat().st_mtime_ns > first
 
 
 def test_reproduce_prints_a_table_or_json(sample_run: SampleRun, tmp_path: Path) -> None:

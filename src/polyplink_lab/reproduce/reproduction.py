@@ -11,7 +11,7 @@ from typing import Any
 
 from polyplink.associate.grid_search import find_grid
 from polyplink.associate.similarity import VisualForm
-from polyplink.core.artefacts import file_key, read_json, to_plain, write_json
+from polyplink.core.artefacts import file_key, file_state, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import RunRecord
@@ -19,6 +19,7 @@ from polyplink.core.text import many
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.load import NamedEncoder
+from polyplink.encoders.weights import weights_path
 from polyplink.evaluate.evaluation import EvaluationSettings, TimeUnit
 from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.probe_tasks import PROBES, divide, probe_encoders
@@ -154,13 +155,6 @@ def task_part(task: str, data: DataSet, part: str) -> str:
 
 def _record_settings(settings: ReproductionSettings, table: PublishedTable) -> dict[str, Any]:
     """All settings that determine the figures of a table, for its run.json."""
-
-    def is_missing(name: str) -> bool:
-        try:
-            return bool(what_is_missing(name, settings.workspace))
-        except PolyplinkError:  # a field of --set that its recipe does not have
-            return True
-
     measured = [name for name in table.subjects if not settings.only or name in settings.only]
     names = ("part", "grid", "time", "anyway", "seeds", "only", "columns")
     choices = {name: getattr(settings, name) for name in names}
@@ -170,9 +164,31 @@ def _record_settings(settings: ReproductionSettings, table: PublishedTable) -> d
         "table": table.name,
         "workspace": settings.workspace,
         "choices": choices,
-        "missing": [name for name in measured if is_missing(name)],
+        "encoders": {name: _encoder_state(name, settings.workspace) for name in measured},
         **with_splits,
     }
+
+
+def _encoder_state(name: str, workspace: Workspace) -> str:
+    """What determines an encoder: "missing", the SHA-256 of its weights, or "" for its recipe."""
+    try:
+        if what_is_missing(name, workspace):
+            return "missing"
+    except PolyplinkError:  # a field of --set that its recipe does not have
+        return "missing"
+    if workspace.stand_in and name not in workspace.weights:
+        return ""
+    try:
+        path = weights_path(workspace.weights.get(name, Path(name)))
+    except PolyplinkError:
+        return ""
+    return _content(path, *file_state(path))
+
+
+@cache
+def _content(path: Path, *state: int) -> str:
+    """SHA-256 of a file, which is read again only if its size or time of change differs."""
+    return file_key(path)
 
 
 def earlier_summary(
