@@ -207,7 +207,7 @@ def test_the_page_of_a_verb_has_the_options_of_its_help(verb: str) -> None:
 def test_the_page_of_a_package_lists_its_modules() -> None:
     page = pages().room_page("polyplink", "associate")
     listed = re.findall(r"^::: ([\w.]+)$", page, re.M)
-    assert {"polyplink.associate.links", "polyplink.associate.affinity.propagate"} <= {*listed}
+    assert {"polyplink.associate.links", "polyplink.associate.affinity_propagation"} <= {*listed}
     for name in listed:
         assert importlib.import_module(name).__doc__
 

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import cluster
 
-from polyplink.associate.affinity.propagate import propagate
+from polyplink.associate.affinity_propagation import propagate
 from polyplink.associate.clusterers import (
     Agglomerative,
     Dbscan,

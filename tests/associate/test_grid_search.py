@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from polyplink.associate.affinity.propagate import propagate
+from polyplink.associate.affinity_propagation import propagate
 from polyplink.associate.clusterers import (
     AffinityPropagation,
     Agglomerative,
@@ -47,7 +47,9 @@ def procedure(n: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(("n", "threads"), [(1, 1), (15, 1), (15, 2)])
 def test_each_row_equals_its_setting_run_alone(n: int, threads: int) -> None:
     V, positions = procedure(n)
-    with patch("polyplink.associate.affinity.propagate.propagate", wraps=propagate) as propagation:
+    with patch(
+        "polyplink.associate.affinity_propagation.propagate", wraps=propagate
+    ) as propagation:
         searched = search(V, positions, GRID, P=V, threads=threads)
     # With alpha 1 all gammas share one clustering; AP on V alone is one more.
     assert propagation.call_count == 2 + 2 + 1 + 1

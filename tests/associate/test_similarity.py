@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from polyplink.associate.affinity.propagate import propagate
+from polyplink.associate.affinity_propagation import propagate
 from polyplink.associate.clusterers import TemporalAP
 from polyplink.associate.similarity import VisualForm, cosine, temporal, unit_rows, visual
 from polyplink.core.errors import PolyplinkError

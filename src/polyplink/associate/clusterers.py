@@ -107,7 +107,7 @@ class TemporalAP:
 
     def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
-        from polyplink.associate.affinity.propagate import propagate  # noqa: PLC0415 - it imports numba
+        from polyplink.associate.affinity_propagation import propagate  # noqa: PLC0415 - it imports numba
 
         labels, converged = propagate(self.similarity(V, positions), [self.preference])
         return Clustering(labels[0], bool(converged[0]))
@@ -137,7 +137,7 @@ class TemporalAP:
 
         With alpha 1 time does not matter, so all gammas share one clustering.
         """
-        from polyplink.associate.affinity.propagate import propagate, tie_noise  # noqa: PLC0415
+        from polyplink.associate.affinity_propagation import propagate, tie_noise  # noqa: PLC0415
 
         noise = tie_noise(len(V))
         keys = [(s.alpha, 0.0 if s.alpha == 1 else s.gamma, s.preference) for s in settings]
@@ -193,7 +193,7 @@ class AffinityPropagation:
         threads: int,
     ) -> Clusterings:
         """Cluster one procedure with all preferences at once."""
-        from polyplink.associate.affinity.propagate import propagate  # noqa: PLC0415
+        from polyplink.associate.affinity_propagation import propagate  # noqa: PLC0415
 
         return Clusterings(*propagate(V, [setting.preference for setting in settings]))
 

@@ -1,1 +1,0 @@
-"""Affinity propagation with scikit-learn's results; README.md here explains the kernel."""

@@ -1,0 +1,297 @@
+"""Affinity propagation: many preferences at a time, with scikit-learn's results.
+
+Source: Frey and Dueck, Clustering by passing messages between data points, Science 2007. Noise,
+stopping rule and refinement follow `sklearn.cluster.AffinityPropagation` (1.9) step by step, so
+that the partitions are equal.
+
+A round needs only the best two values a(i, k) + s(i, k) of each row i, and the sum of positive
+responsibilities of each column k. So messages are computed only for the active entries of a row,
+the most similar ones. The similarity of an inactive entry is at most the row's second best value,
+and its responsibility at most 0. Availabilities are never positive, so that its value is at most
+its similarity, and none of the best two. A round moves its responsibility towards its similarity
+minus the best value, which is at most 0, so that it adds nothing to a sum. When an entry becomes
+active, its messages are computed from the stored best values and sums of the rounds that it missed.
+All messages equal those of a full computation to the last bit.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from polyplink.associate.similarity import Reals, checked_square
+from polyplink.core.compiled import njit
+from polyplink.core.errors import PolyplinkError
+
+Labels = npt.NDArray[np.int32]
+Order = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Columns = npt.NDArray[np.int32]
+
+SEED = 42  # of the noise: `random_state` in the code of temporally-aware counting
+DAMPING = 0.9
+MAX_ITER = 500
+CONVERGENCE_ITER = 50
+
+
+_kernel = njit(error_model="numpy", fastmath={"nnan", "nsz"})  # no message is NaN
+
+
+@_kernel
+def _availability(a: float, r: float, support: float) -> float:
+    """The availability after a round, from the messages before it and the sum of the column."""
+    return a * DAMPING - max(max(r, 0.0) - support, 0.0) * (1 - DAMPING)
+
+
+@_kernel
+def _responsibility(r: float, s: float, rival: float) -> float:
+    """The responsibility after a round, from the one before it and the best other value."""
+    return r * DAMPING + (s - rival) * (1 - DAMPING)
+
+
+@_kernel
+def settle(  # noqa: PLR0912, PLR0917 - a call for every row would take longer
+    S: Reals,
+    column: Columns,
+    diagonal: Reals,
+    is_exemplar: Mask,
+    a: Reals,
+    r: Reals,
+    computed: Columns,
+    supports: Reals,
+    best: Reals,
+) -> bool:
+    """Pass messages until the exemplars have not changed for 50 rounds.
+
+    Args:
+        S: Similarities (n, n), each row in descending order, its diagonal (-inf) last.
+        column: Columns (n, n) of S.
+        diagonal: Preferences (n,), with noise.
+        is_exemplar: Output: the exemplars (n,).
+        a: Room for the availabilities (n, n) of entries, in the order of S.
+        r: Room for their responsibilities (n, n).
+        computed: Room for the number of rounds (n, n) for which an entry's messages are computed,
+            if it is inactive.
+        supports: Room for the sum of each column's responsibilities before a round (n, rounds).
+        best: Room for the best value of each row in a round (n, rounds).
+
+    Returns:
+        Whether the exemplars settled.
+    """
+    n = diagonal.size
+    for i in range(n):
+        is_exemplar[i] = False
+        for j in range(n):
+            a[i, j] = r[i, j] = computed[i, j] = 0
+    own_a, own_r = np.zeros(n), np.zeros(n)  # messages of each row to itself
+    support, sums, value = np.empty(n), np.zeros(n), np.empty(n)
+    active, unchanged = np.zeros(n, np.int64), 0
+    for t in range(MAX_ITER):
+        for k in range(n):
+            support[k] = supports[k, t] = sums[k]
+            sums[k] = 0.0
+        for i in range(n):
+            # Availabilities of the active entries, and the best two values of the row.
+            count = active[i]
+            own_a[i] = own_a[i] * DAMPING - (own_r[i] - support[i]) * (1 - DAMPING)
+            own_value = own_a[i] + diagonal[i]
+            first, second = own_value, -np.inf
+            for j in range(count):
+                a[i, j] = _availability(a[i, j], r[i, j], support[column[i, j]])
+                value[j] = a[i, j] + S[i, j]
+            for j in range(count):
+                second = max(second, min(first, value[j]))
+                first = max(first, value[j])
+            # Activate the entries that may have one of these values.
+            while count < n - 1 and S[i, count] > second:
+                k, s = column[i, count], S[i, count]
+                new_a, new_r = a[i, count], r[i, count]
+                for u in range(computed[i, count], t):
+                    new_a = _availability(new_a, 0.0, supports[k, u])
+                    new_r = _responsibility(new_r, s, best[i, u])
+                new_a = _availability(new_a, 0.0, support[k])
+                a[i, count], r[i, count], value[count] = new_a, new_r, new_a + s
+                second = max(second, min(first, value[count]))
+                first = max(first, value[count])
+                count += 1
+            best[i, t] = first
+            # Responsibilities, and the sums of the positive ones. If two values are the best, so
+            # is the second best.
+            for j in range(count):
+                rival = second if value[j] == first else first
+                r[i, j] = _responsibility(r[i, j], S[i, j], rival)
+            for j in range(count):
+                if r[i, j] > 0:
+                    sums[column[i, j]] += r[i, j]
+            rival = second if own_value == first else first
+            own_r[i] = _responsibility(own_r[i], diagonal[i], rival)
+            sums[i] += own_r[i]
+            # Deactivate the least similar entries; not in every round, as many come back.
+            while t % 8 == 0 and count > 0 and S[i, count - 1] <= second and r[i, count - 1] <= 0:
+                count -= 1
+                computed[i, count] = t + 1
+            active[i] = count
+        # The exemplars after this round.
+        changed, any_exemplar = False, False
+        for k in range(n):
+            availability = own_a[k] * DAMPING - (own_r[k] - sums[k]) * (1 - DAMPING)
+            marked = availability + own_r[k] > 0
+            changed, any_exemplar = changed or marked != is_exemplar[k], any_exemplar or marked
+            is_exemplar[k] = marked
+        unchanged = 1 if changed else unchanged + 1
+        if t >= CONVERGENCE_ITER and unchanged >= CONVERGENCE_ITER and any_exemplar:
+            return True
+    return False
+
+
+@_kernel
+def _exemplars(
+    S: Reals, column: Columns, diagonals: Reals, is_exemplar: Mask, converged: Mask
+) -> None:
+    """The exemplars (p, n) under each diagonal (p, n), and whether they converged (p,)."""
+    n = diagonals.shape[1]
+    a, r, computed = np.empty((n, n)), np.empty((n, n)), np.empty((n, n), np.int32)
+    supports, best = np.empty((n, MAX_ITER)), np.empty((n, MAX_ITER))
+    for run in range(len(diagonals)):
+        diagonal, marks = diagonals[run], is_exemplar[run]
+        converged[run] = settle(S, column, diagonal, marks, a, r, computed, supports, best)
+
+
+@njit()
+def _nearest(S: Reals, exemplars: Order, choice: Order) -> None:
+    """Index in `exemplars` of each row's most similar one (n,); exemplars choose themselves."""
+    for i in range(choice.size):
+        choice[i] = 0
+        for k, exemplar in enumerate(exemplars):
+            if S[i, exemplar] > S[i, exemplars[choice[i]]]:
+                choice[i] = k
+    for k, exemplar in enumerate(exemplars):
+        choice[exemplar] = k
+
+
+@njit()
+def _refine(S: Reals, exemplars: Order, choice: Order) -> None:
+    """Make the member most similar to all of its cluster the exemplar, and assign once more."""
+    _nearest(S, exemplars, choice)
+    sums = np.empty(choice.size)
+    for k in range(exemplars.size):
+        for j in range(choice.size):
+            sums[j] = 0.0
+        for i in range(choice.size):
+            if choice[i] == k:
+                for j in range(choice.size):
+                    sums[j] += S[i, j]
+        best = -1
+        for j in range(choice.size):
+            if choice[j] == k and (best < 0 or sums[j] > sums[best]):
+                best = j
+        exemplars[k] = best
+    _nearest(S, exemplars, choice)
+
+
+@njit()
+def _assign(S: Reals, is_exemplar: Mask, labels: Labels) -> None:
+    """Refine the exemplars (n,) and number the clusters by the order of their exemplars.
+
+    Args:
+        S: Similarities (n, n) with the preferences.
+        is_exemplar: The exemplars (n,).
+        labels: Output (n,).
+    """
+    n, size = labels.size, 0
+    exemplars, choice, number = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(n):
+        number[k] = -1
+        if is_exemplar[k]:
+            exemplars[size] = k
+            size += 1
+    if size == 0:  # each is its own cluster
+        for k in range(n):
+            labels[k] = k
+        return
+    _refine(S, exemplars[:size], choice)
+    for k in range(size):
+        number[exemplars[k]] = 0
+    count = 0
+    for k in range(n):
+        if number[k] == 0:
+            number[k] = count
+            count += 1
+    for k in range(n):
+        labels[k] = number[exemplars[choice[k]]]
+
+
+def tie_noise(n: int) -> Reals:
+    """scikit-learn's noise (n, n) for breaking ties, before it is scaled to the last bit."""
+    return np.random.RandomState(SEED).standard_normal((n, n))
+
+
+def with_noise(S: Reals, preferences: Reals, noise: Reals | None = None) -> tuple[Reals, Reals]:
+    """Break ties as scikit-learn does: with noise in the last bit, from a fixed seed.
+
+    Args:
+        S: Similarities (n, n).
+        preferences: Preferences (p,).
+        noise: `tie_noise(n)`, if it was computed before.
+
+    Returns:
+        The similarities (n, n), and a diagonal for every preference (p, n).
+    """
+    noise = tie_noise(len(S)) if noise is None else noise
+    real = np.finfo(np.float64)
+    columns = preferences[:, None]
+    diagonals = columns + (real.eps * columns + real.tiny * 100) * np.diag(noise)
+    return S + (real.eps * S + real.tiny * 100) * noise, diagonals
+
+
+def propagate(
+    S: npt.ArrayLike, preferences: npt.ArrayLike, noise: Reals | None = None
+) -> tuple[Labels, Mask]:
+    """Affinity propagation of one procedure under many preferences.
+
+    The damping is 0.9; a run converges after 50 rounds without change and stops after 500. Without
+    an exemplar, scikit-learn labels every sample -1 (which counting would treat as one polyp); here
+    every tracklet becomes its own cluster and `converged` is False. If a run stops with exemplars
+    but without convergence, the labels are scikit-learn's and `converged` is False. If all
+    similarities are equal there is no unique solution; as in scikit-learn, all tracklets form one
+    cluster, or each its own if the preference is larger than the similarity.
+
+    Args:
+        S: Similarities (n, n); the diagonal is not read.
+        preferences: Preferences (p,); a larger one gives more clusters.
+        noise: `tie_noise(n)`, to share it between calls for the same number of tracklets.
+
+    Returns:
+        Labels (p, n), int32, from 0 without gaps in the order of the exemplars; converged (p,).
+
+    Raises:
+        PolyplinkError: If S is not square or is empty, or a value is not finite.
+    """
+    similarity = checked_square(S)  # a copy: noise is added to it
+    all_preferences = np.atleast_1d(np.asarray(preferences, dtype=np.float64))
+    if not np.isfinite(all_preferences).all():
+        raise PolyplinkError("a preference is not finite", "give finite preferences")
+    n, p = similarity.shape[0], all_preferences.size
+    labels = np.zeros((p, n), dtype=np.int32)
+    converged = np.ones(p, dtype=np.bool_)
+    if n == 1:
+        return labels, converged
+    np.fill_diagonal(similarity, similarity[0, 1])
+    lowest, highest = similarity.min(), similarity.max()
+    if lowest == highest:
+        labels[all_preferences > highest] = np.arange(n)
+        return labels, converged
+    noisy, diagonals = with_noise(similarity, all_preferences, noise)
+    np.fill_diagonal(noisy, -np.inf)
+    # Under a preference above every similarity all are exemplars from round 1: no run is needed.
+    alone = (diagonals > noisy.max(axis=1)).all(axis=1)
+    labels[alone] = np.arange(n)
+    # Each row in descending order.
+    column = np.argsort(-noisy, axis=1).astype(np.int32)
+    in_order = np.take_along_axis(noisy, column, axis=1)
+    runs = np.flatnonzero(~alone)
+    is_exemplar, settled = np.empty((len(runs), n), np.bool_), np.empty(len(runs), np.bool_)
+    _exemplars(in_order, column, diagonals[runs], is_exemplar, settled)
+    for run, marks in zip(runs, is_exemplar, strict=True):
+        np.fill_diagonal(noisy, diagonals[run])
+        _assign(noisy, marks, labels[run])
+    converged[runs] = settled
+    return labels, converged
