@@ -16,7 +16,13 @@ from onnx import TensorProto, helper, numpy_helper
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
 from polyplink.detect.first_pass import detect, look, write_detections
-from polyplink.detect.onnx import IMAGENET, DetectorRecord, OnnxDetector, decode_yolov8
+from polyplink.detect.onnx import (
+    IMAGENET,
+    DetectorRecord,
+    OnnxDetector,
+    decode_yolov8,
+    recognise,
+)
 from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
 from polyplink.tracklets.settings import PrepareSettings
@@ -121,6 +127,15 @@ def test_every_layout_is_recognised_and_gives_the_same_boxes(tmp_path: Path, lay
     expected = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2], SCORES[:, None]], 1)
     np.testing.assert_allclose(boxes[:2], expected, atol=1e-3)
     assert len(boxes) == 2
+
+
+def test_scores_of_two_classes_are_not_taken_for_numbers_of_a_class() -> None:
+    rng = np.random.default_rng(0)
+    of_two_classes = rng.uniform(0.01, 0.99, (1, 300, 6)).astype(np.float32)
+    assert recognise({"output0": of_two_classes}) == "rtdetr8"
+    of_two_classes[..., 5] = rng.integers(2, size=300)
+    assert recognise({"output0": of_two_classes}) == "nms"
+    assert recognise({"output0": of_two_classes[:, :0]}) == "nms"  # no detection
 
 
 def test_the_json_record_beside_the_model_sets_classes_and_threshold(tmp_path: Path) -> None:

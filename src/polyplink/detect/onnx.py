@@ -371,12 +371,14 @@ def recognise(outputs: Outputs, n_inputs: int = 1) -> str | None:
     elif sorted(map(len, shapes.values())) == [2, 2, 2, 3]:
         layout = "nms4"
     elif len(shapes) == 1:
-        (shape,) = shapes.values()
+        (output,) = outputs.values()
+        shape = output.shape
         if len(shape) == 2 and shape[1] == 7:
             layout = "nms7"
         elif len(shape) == 3 and shape[0] == 1:
             _, rows, columns = shape
-            if columns == 6 and rows <= FEW:  # rows may be 0: no detection
+            are_whole = (output[..., -1] % 1 == 0).all()  # as numbers of classes, not as scores
+            if columns == 6 and rows <= FEW and are_whole:  # rows may be 0: no detection
                 layout = "nms"
             elif 5 <= rows < columns:
                 layout = "yolov8"
