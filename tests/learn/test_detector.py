@@ -13,6 +13,7 @@ from torch.nn import functional
 from polyplink.core.errors import PolyplinkError
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
 from polyplink.evaluate.detections import measure_in_frames
+from polyplink.learn.detector import fit
 from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
 from polyplink.learn.detector.fit import FitConfig, FitState, fit_detector
 from polyplink.learn.detector.frames import detect_in_frames, true_boxes
@@ -274,6 +275,18 @@ def test_batches_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     )
     assert one_worker.losses == two_workers.losses
     assert one_worker.epoch == 1
+
+
+def test_every_frame_is_seen_once_in_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[list[int]] = []
+    monkeypatch.setattr(fit, "draw_batch", lambda frames, rows, *_: drawn.append(rows.tolist()))
+    config = FitConfig(side=SIDE, epochs=2, batch=4, empty_repeats=1)
+    batches = fit._Batches(frames_with_ellipses(7), config)
+    for k in range(len(batches)):
+        _ = batches[k]
+    assert [len(rows) for rows in drawn] == [4, 3, 4, 3]
+    for epoch in (drawn[:2], drawn[2:]):
+        assert sorted(row for rows in epoch for row in rows) == list(range(7))
 
 
 def test_a_batch_that_exceeds_the_memory_is_refused(

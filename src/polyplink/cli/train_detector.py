@@ -58,7 +58,7 @@ def train_detector(
         int, Option(min=64, help="Width and height of the input, pixels; a multiple of 32.")
     ] = 320,
     rate: Annotated[float, Option(min=1e-6, help="Largest learning rate.")] = 1e-3,
-    batch: Annotated[int, Option(min=1, help="Frames in a step.")] = 16,
+    batch: Annotated[int, Option(min=1, help="Most frames in a step.")] = 16,
     frames: Annotated[
         int, Option(min=1, help="Use at most this many frames with a polyp of each procedure.")
     ] = 100,

@@ -44,7 +44,7 @@ class FitConfig(Ranged):
     Attributes:
         side: Width and height of its input, pixels; a multiple of 32.
         epochs: Times that each frame is seen.
-        batch: Frames in a step.
+        batch: Most frames in a step; the steps of an epoch have equally many, or one less.
         rate: Largest learning rate; that of the body is half of it.
         keep: Decay of the mean of the weights, once it is warm.
         empty_repeats: How often in an epoch a frame without a polyp is seen.
@@ -88,7 +88,7 @@ class _Batches(Dataset[tuple[Tensor, Tensor]]):
         self.rows = np.concatenate(
             [np.arange(len(frames.pixels)), *[empty] * (config.empty_repeats - 1)]
         )
-        self.in_an_epoch = max(1, len(self.rows) // config.batch)
+        self.in_an_epoch = -(-len(self.rows) // config.batch)
 
     def __len__(self) -> int:
         return self.config.epochs * self.in_an_epoch
@@ -97,7 +97,7 @@ class _Batches(Dataset[tuple[Tensor, Tensor]]):
         config = self.config
         epoch, batch = divmod(index, self.in_an_epoch)
         order = np.random.default_rng([config.seed, epoch]).permutation(self.rows)
-        rows = order[batch * config.batch : (batch + 1) * config.batch]
+        rows = np.array_split(order, self.in_an_epoch)[batch]
         small = epoch < SMALL_EPOCHS * config.epochs
         side = max(64, round(config.side * SMALL / 32) * 32) if small else config.side
         rng = np.random.default_rng([config.seed, epoch, batch])
