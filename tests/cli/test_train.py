@@ -161,6 +161,8 @@ def test_an_encoder_that_cannot_be_trained_is_refused_before_crops_are_cut(tmp_p
     options = ("--part", "train", "--out", tmp_path / "run", "--device", "cpu")
     nothing = ("train", "sfe-small", data, *options, "--set", "finetune.how=frozen")
     assert_refused(polyplink(*nothing), "leaves nothing of this encoder to train")
+    log = ("train", "sfe-small", data, *options, "--log", "tensorbord")
+    assert_refused(polyplink(*log), "no logger 'tensorbord'; did you mean tensorboard")
     result = polyplink("train", "ntssl", data, *options)
     assert_refused(
         result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"

@@ -147,14 +147,15 @@ def train(
         from polyplink.encoders.load import build_started, load_named
         from polyplink.encoders.weights import inherited
         from polyplink.learn.devices import check_devices
-        from polyplink.learn.loggers import open_loggers
+        from polyplink.learn.loggers import check_loggers, open_loggers
         from polyplink.learn.loop import fit
         from polyplink.tracklets.prepare import prepare
 
-        # What training starts from: a missing weights file, or a size or fine-tuning that the
-        # encoder does not take, is reported before crops are cut, which may take hours.
+        # What training starts from: a missing weights file or package, or a size or fine-tuning
+        # that the encoder does not take, is reported before crops are cut, which may take hours.
         torch_device = pick_device(device)
         check_devices(devices, torch_device)
+        check_loggers(log)
         started = trainable(build_started(config.encoder, config.init_from), config.finetune)
         check_input(started, config.prepare.size, config.fragment_length)
         seen, inputs = inherited(config.encoder, config.init_from)

@@ -27,7 +27,6 @@ def _imported(package: str) -> Any:
 @contextmanager
 def _tensorboard(folder: Path, config: TrainConfig) -> Iterator[Log]:
     """Event files under `folder`/tensorboard: `tensorboard --logdir FOLDER`."""
-    _imported("tensorboard")
     with _imported("torch.utils.tensorboard").SummaryWriter(str(folder / "tensorboard")) as writer:
         writer.add_text("recipe", str(to_plain(config)))
 
@@ -59,6 +58,17 @@ def _wandb(folder: Path, config: TrainConfig) -> Iterator[Log]:
 LOGGERS = {"tensorboard": _tensorboard, "wandb": _wandb}
 
 
+def check_loggers(names: Sequence[str]) -> None:
+    """Check that loggers can be opened.
+
+    Raises:
+        PolyplinkError: If a logger is unknown, or its package is not installed.
+    """
+    for name in names:
+        find_named("logger", name, LOGGERS)
+        _imported(name)
+
+
 @contextmanager
 def open_loggers(
     names: Sequence[str], folder: Path, config: TrainConfig
@@ -73,11 +83,11 @@ def open_loggers(
         config: The recipe.
 
     Raises:
-        PolyplinkError: If the logger is unknown, or its package is not installed.
+        PolyplinkError: As `check_loggers`.
     """
-    chosen = [find_named("logger", name, LOGGERS) for name in names]
+    check_loggers(names)
     with ExitStack() as stack:
-        logs = [stack.enter_context(logger(folder, config)) for logger in chosen]
+        logs = [stack.enter_context(LOGGERS[name](folder, config)) for name in names]
 
         def log_row(row: Mapping[str, float]) -> None:
             """Log the finite figures of an epoch with every logger."""
