@@ -161,6 +161,11 @@ def test_an_encoder_that_cannot_be_trained_is_refused_before_crops_are_cut(tmp_p
     options = ("--part", "train", "--out", tmp_path / "run", "--device", "cpu")
     nothing = ("train", "sfe-small", data, *options, "--set", "finetune.how=frozen")
     assert_refused(polyplink(*nothing), "leaves nothing of this encoder to train")
+    two = write_procedures(tmp_path / "two", procedures=3, polyps=1)  # and one to evaluate
+    labels = ("--set", "validation.select=labels", "--set", "validation.every=2")
+    one_held_out = polyplink("train", "sfe-small", two, *options, *labels)
+    assert_refused(one_held_out, "validation on labels needs two held-out polyps")
+    assert not (two / "prepared").exists()
     log = ("train", "sfe-small", data, *options, "--log", "tensorbord")
     assert_refused(polyplink(*log), "no logger 'tensorbord'; did you mean tensorboard")
     result = polyplink("train", "ntssl", data, *options)

@@ -305,27 +305,32 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
 
     Raises:
         PolyplinkError: If bags need known polyps, but the part has none; if the recipe selects by
-            validation, but none of its procedures is held out.
+            validation, but none of its procedures is held out, or by labels, and they have none.
     """
     import polars as pl
 
     from polyplink.data.tables import read_data
-    from polyplink.learn.loop import check_selection, split_procedures
+    from polyplink.learn.loop import check_selection, split_procedures, too_few_labels
     from polyplink.learn.train_config import NEED_POLYPS
 
     data = read_data(folder)
     parts = filter(None, (config.part, config.validation.part))
     names = [name for part in parts for name in data.part(part)]
-    polyps = data.detections.filter(pl.col("procedure_id").is_in(names))["polyp_id"]
-    if config.bags.kind in NEED_POLYPS and labelled and polyps.drop_nulls().n_unique() < 2:
+    polyps = data.detections.select("procedure_id", "polyp_id").drop_nulls().unique()
+    known = polyps.filter(pl.col("procedure_id").is_in(names)).height
+    if config.bags.kind in NEED_POLYPS and labelled and known < 2:
         raise PolyplinkError(
             f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
             f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
             "name a labelled part (--part NAME), a recipe without labels, such as ntssl, or "
             "weights of one with --polyps-from",
         )
-    if not split_procedures(data, config)[1]:
+    held = split_procedures(data, config)[1]
+    if not held:
         check_selection(config, None)
+    known = polyps.filter(pl.col("procedure_id").is_in(held)).height
+    if config.validation.select == "labels" and labelled and known < 2:
+        raise too_few_labels(config)
     return names
 
 

@@ -153,16 +153,21 @@ def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
     if len(validation_bags(config, held)[select].bags.members) >= 2:
         return
     if select == "labels":
-        raise PolyplinkError(
-            "validation on labels needs two held-out polyps with "
-            f"{config.validation.views} fragments each",
-            "give --set validation.select=bags, which needs no label, or hold out more "
-            "procedures with a smaller --set validation.every=N",
-        )
+        raise too_few_labels(config)
     raise PolyplinkError(
         f"the held-out procedures give fewer than two bags of bags.kind={config.bags.kind}",
         "hold out more procedures with a smaller --set validation.every=N, or give --set "
         "validation.select=last",
+    )
+
+
+def too_few_labels(config: TrainConfig) -> PolyplinkError:
+    """The error if too few polyps of the held-out procedures are known to select on labels."""
+    return PolyplinkError(
+        "validation on labels needs two held-out polyps with "
+        f"{config.validation.views} fragments each",
+        "give --set validation.select=bags, which needs no label, or hold out more procedures "
+        "with a smaller --set validation.every=N",
     )
 
 
