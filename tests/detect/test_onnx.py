@@ -129,7 +129,7 @@ def test_every_layout_is_recognised_and_gives_the_same_boxes(tmp_path: Path, lay
     assert len(boxes) == 2
 
 
-def test_scores_of_two_classes_are_not_taken_for_numbers_of_a_class() -> None:
+def test_scores_of_two_classes_are_not_mistaken_for_numbers_of_a_class() -> None:
     rng = np.random.default_rng(0)
     of_two_classes = rng.uniform(0.01, 0.99, (1, 300, 6)).astype(np.float32)
     assert recognise({"output0": of_two_classes}) == "rtdetr8"
