@@ -47,7 +47,7 @@ class Settings(Ranged, prefix="optim"):
         ({"epochs": 2**31}, r"optim\.epochs is 2147483648; give 2147483647 or less"),
         ({"epochs": 10**400}, r"optim\.epochs is 10+ \.\.\. 0+; give 2147483647 or less"),
         ({"rate": 0.0}, r"optim\.rate is 0\.0; give one above 0"),
-        ({"rate": math.inf}, r"optim\.rate is inf; give one above 0"),
+        ({"rate": math.inf}, r"optim\.rate is inf; give a finite number"),
         ({"rate": math.nan}, r"optim\.rate is nan"),
         ({"share": 1e30}, r"optim\.share is 1e\+30; give one from 0 to 1"),
         ({"share": 1.5}, r"optim\.share is 1\.5; give one from 0 to 1"),

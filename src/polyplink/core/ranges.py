@@ -74,8 +74,11 @@ def check_ranges(prefix: str, settings: Any) -> None:
         value = getattr(settings, name)
         if value is not None and not allowed.holds(value):
             path = f"{prefix}.{name}" if prefix else name
-            over = allowed.high == math.inf and MOST < value < math.inf
-            expected = f"{MOST} or less" if over else str(allowed)
+            if -math.inf < value < math.inf:
+                over = allowed.high == math.inf and value > MOST
+                expected = f"{MOST} or less" if over else str(allowed)
+            else:
+                expected = "a finite number"
             raise PolyplinkError(f"{path} is {one_line(str(value), 40)}", f"give {expected}")
 
 
