@@ -76,6 +76,16 @@ def test_the_json_files_of_the_paper_are_imported_with_their_parts(tmp_path: Pat
     assert any("set to its last frame + 1" in line for line in imported.lines)
 
 
+def test_names_of_data_sets_without_effect_are_not_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", [image(1, "a_1.jpg", dataset_id=3)], [box(1, 1)])
+    with pytest.raises(PolyplinkError, match=r"no image has the dataset_id 'dataset3'.*: 3"):
+        import_coco(path, datasets={"dataset3": "real-colon"})
+    imported = import_coco(path, dataset="mine")
+    assert imported.data.procedures["dataset"].to_list() == ["3"]
+    assert any(line.startswith("1 x procedure of another data set") for line in imported.lines)
+    assert not any("another data set" in line for line in import_coco(path).lines)
+
+
 def test_images_without_an_identity_belong_to_the_procedure_of_similar_names(
     tmp_path: Path,
 ) -> None:

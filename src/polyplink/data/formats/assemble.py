@@ -242,6 +242,9 @@ def assemble(
     numbered = numbered.group_by("procedure_id", maintain_order=True).agg(**frame_span(0))
     sources = [table for table in (side_procedures, procedures, numbered) if table is not None]
     rows = _procedure_rows(sources, defaults)
+    if reading.dataset is not None:
+        stated = rows.filter(pl.col("dataset") != reading.dataset)
+        faults.warn_rows(Message("import.other_dataset"), stated, "procedure_id")
     place = files[0] if len(files) == 1 else folder
     left_out, hint = faults.first_left_out
     if rows.height == 0:

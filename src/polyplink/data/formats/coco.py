@@ -514,6 +514,13 @@ def _procedures(
     faults.warn_rows(Message("import.empty_video"), empty, "procedure_id")
     videos = videos.join(described, on="procedure_id", how="semi", maintain_order="left")
     procedures = pl.concat([videos, by_images], how="diagonal")
+    ids = procedures["dataset"].drop_nulls().unique().sort().to_list()
+    absent = next((name for name in datasets if name not in ids), None)
+    if absent is not None:
+        raise PolyplinkError(
+            f"no image has the dataset_id {absent!r} of --datasets",
+            f"those in the file: {', '.join(ids) or 'none'}",
+        )
     return procedures.with_columns(pl.col("dataset").replace(dict(datasets)))
 
 
