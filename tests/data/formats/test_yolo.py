@@ -70,6 +70,37 @@ def test_outlines_are_read_as_the_boxes_around_them(tmp_path: Path) -> None:
     assert mark_yolo(path, marks, sixth="score")["tracks"] == path.read_bytes()[:-2] + b"3\n"
 
 
+@pytest.mark.parametrize(
+    ("further", "read", "outlines"),
+    [
+        ((" 0.75", " 0.5"), [(0.75, None), (0.5, None)], "score"),
+        ((" 0.75 1", " 0.5 1"), [(0.75, "clip_1"), (0.5, "clip_1")], "score and track"),
+        ((" 1", " 1"), [(None, "clip_1"), (None, "clip_1")], "track"),
+    ],
+)
+def test_score_and_track_follow_an_outline_as_they_follow_a_box(
+    tmp_path: Path,
+    further: tuple[str, str],
+    read: list[tuple[float | None, str | None]],
+    outlines: str,
+) -> None:
+    """As Ultralytics writes the outlines of a segmentation with `save_conf` or while tracking."""
+    outline = "0 0.25 0.5 0.5 0.25 0.5 0.75 0.375 0.5"
+    first, second = (f"{outline}{text}" for text in further)
+    root = write_labels(tmp_path, clip_1=f"{first}\n", clip_2=f"{second}\n")
+    imported = import_yolo(root, size=(64, 48))
+    columns = ("x", "y", "w", "h", "score", "polyp_id")
+    rows = imported.data.detections.select(columns).rows()
+    assert rows == [(16, 12, 16, 24, *values) for values in read]
+    places = imported.places
+    assert places is not None
+    assert places.options["outlines"] == outlines
+    marks = pl.DataFrame({"item": [0], "track_id": [9], "polyp": [1]})
+    marked = mark_yolo(root / "labels" / "clip_1.txt", marks, **places.options)["tracks"]
+    score = "" if read[0][0] is None else f" {read[0][0]}"
+    assert marked.decode() == f"{outline}{score} 9\n"
+
+
 def test_sizes_come_from_each_image_and_folders_are_parts(tmp_path: Path) -> None:
     for part, name, size in (("train", "v_0", (64, 48)), ("train", "v_1", (128, 48)),
                              ("val", "w_0", (32, 32))):  # fmt: skip

@@ -40,6 +40,7 @@ from polyplink.data.formats.videos import find_videos
 from polyplink.data.tables import DataSet, Imported
 
 SIXTH = ("score", "track")
+_BOTH = "score and track"  # after outlines
 _CHUNK = 2000  # files that a worker reads at a time
 _NOT_LABELS = {"classes.txt", "train.txt", "val.txt", "test.txt", "README.txt"}
 _SIDE = re.compile(r"^(width|height)[ \t]*:[ \t]*(.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
@@ -69,8 +70,9 @@ def import_yolo(
 
     Args:
         source: A folder with `labels/` and optionally `images/` (or `<part>/labels/`).
-        sixth: Meaning of the sixth of six values, "score" or "track"; None: a score if some lines
-            have seven values or it is not always a whole number; a track if some are above 1.
+        sixth: Meaning of the sixth of six values, or of the value after an outline, "score" or
+            "track"; None: a score if some lines have both or it is not always a whole number; a
+            track if some are above 1, or after an outline.
         options: See `ReadOptions`; use a first frame of 1 for a tracker that names its files
             `<video>_<frame>`.
 
@@ -133,7 +135,7 @@ def import_yolo(
         videos=videos,
         empty=frames.join(blank, on="file", how="semi", maintain_order="left"),
         files=[Path(file.path) for file in files],
-        format_options={"sixth": sixth},
+        format_options={"sixth": sixth, "outlines": _BOTH if boxes["numbered"].any() else sixth},
     )
 
 
@@ -189,8 +191,9 @@ def _read_labels(
 
     Returns:
         Faults; boxes with at, file (number of the file), item (the line, from 0), class, cx, cy, w,
-        h (fractions of the image's size), sixth, seventh, null if a line has fewer values; file,
-        width, height of the opened images; and file of the label files without a line.
+        h (fractions of the image's size), sixth, seventh, null if a line has fewer values, and
+        outlined and numbered (see `_box_outlines`); file, width, height of the opened images; and
+        file of the label files without a line.
     """
     first, files = chunk
     faults = Faults(strict)
@@ -251,7 +254,8 @@ def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
         pl.col("values").list.get(i, null_on_oob=True).cast(pl.Float64, strict=False).alias(name)
         for i, name in enumerate(_VALUES)
     ]
-    boxes = lines.select("at", "file", *values, count=count, item=pl.col("line") - 1)
+    further = ("outlined", "numbered")
+    boxes = lines.select("at", "file", *further, *values, count=count, item=pl.col("line") - 1)
     # A side that is not a number is reported by `check_boxes`.
     number_columns = ((0, "class"), (5, "sixth"), (6, "seventh"))
     has_text = pl.any_horizontal(
@@ -262,24 +266,38 @@ def _boxes(lines: pl.DataFrame, faults: Faults) -> pl.DataFrame:
 
 
 def _box_outlines(lines: pl.DataFrame) -> pl.DataFrame:
-    """Replace outlines (class, x and y of each point, track) by class, box, no score, and track.
+    """Replace outlines (class, x and y of each point, score, track) by class, box, score and track.
 
     Class and three points are as many values as class, box, score and track. An outline has at
-    least four points, therefore; Roboflow and Ultralytics repeat the first one at the end.
+    least four points, therefore; Roboflow and Ultralytics repeat the first one at the end. Both
+    score and track follow if the last value of all outlines is a whole number from 1, as no last
+    point of several outlines is.
+
+    Returns:
+        The lines with `outlined` (whether a line was an outline) and `numbered` (whether both score
+        and track followed).
     """
     values, count = pl.col("values"), pl.col("values").list.len()
     if lines.filter(count > _LONGEST).is_empty():
-        return lines
-    sides = values.list.slice(1, (count - 1) // 2 * 2)
-    numbers = sides.list.eval(pl.element().cast(pl.Float64, strict=False))
-    spans = [numbers.list.gather_every(2, start) for start in (0, 1)]
+        return lines.with_columns(outlined=pl.lit(False), numbered=pl.lit(False))
+    numbers = values.list.eval(pl.element().cast(pl.Float64, strict=False))
+    is_outline = (count > _LONGEST + 1) & ~numbers.list.eval(pl.element().is_null()).list.any()
+    lines = lines.with_columns(outlined=is_outline)
+    even = lines.filter(pl.col("outlined") & (count % 2 == 1))  # numbers after the class
+    last = even.select(numbers.list.last()).to_series()
+    numbered = last.len() > 1 and bool(((last >= 1) & (last == last.floor())).all())
+    n_further = pl.when(count % 2 == 0).then(1).otherwise(2 if numbered else 0)
+    n_sides = count - 1 - n_further
+    sides = numbers.list.slice(1, n_sides)
+    spans = [sides.list.gather_every(2, start) for start in (0, 1)]
     box = [(span.list.max() + span.list.min()) / 2 for span in spans]
     box += [span.list.max() - span.list.min() for span in spans]
     boxed = pl.concat_list(values.list.first(), *(side.cast(pl.String) for side in box))
-    tracked = boxed.list.concat(pl.concat_list(pl.lit("-1"), values.list.last()))
-    boxed = pl.when(count % 2 == 0).then(tracked).otherwise(boxed)
-    text = numbers.list.eval(pl.element().is_null()).list.any()
-    return lines.with_columns(pl.when((count > _LONGEST + 1) & ~text).then(boxed).otherwise(values))
+    boxed = boxed.list.concat(values.list.slice(n_sides + 1))
+    return lines.with_columns(
+        values=pl.when("outlined").then(boxed).otherwise(values),
+        numbered=pl.col("outlined") & (n_further == 2),
+    )
 
 
 def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.DataFrame:
@@ -339,7 +357,7 @@ def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
         integral = value == value.floor()
         if not integral.all():
             sixth = "score"
-        elif (value > 1).any():
+        elif (value > 1).any() or boxes["outlined"].any():
             sixth = "track"
         else:
             raise ImportOptionError(
@@ -358,7 +376,9 @@ def _score_and_track(boxes: pl.DataFrame, sixth: str) -> pl.DataFrame:
     return boxes.with_columns(track=track_name("track"))
 
 
-def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes]:
+def mark_yolo(
+    path: Path, marks: pl.DataFrame, *, sixth: str, outlines: str = "track"
+) -> dict[str, bytes]:
     """The lines of a file with the track at the end, as Ultralytics' trackers write them.
 
     A line of a box without a track ends with its score, or with its sides. An earlier track is
@@ -368,6 +388,7 @@ def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes
         path: A file that `import_yolo` reads; one that is not UTF-8 text is returned unchanged.
         marks: See `Format`.
         sixth: Meaning of the sixth of six values.
+        outlines: Meaning of the values after an outline: "score", "track" or both.
     """
     data = path.read_bytes()
     try:
@@ -378,7 +399,9 @@ def mark_yolo(path: Path, marks: pl.DataFrame, *, sixth: str) -> dict[str, bytes
     trackless = []
     for line in lines:
         values = line.split()
-        if len(values) == _LONGEST or (len(values) > _LONGEST + 1 and len(values) % 2 == 0):
+        tracked_remainder = {"track": 0, _BOTH: 1}.get(outlines)  # of the values of an outline
+        is_tracked_outline = len(values) > _LONGEST + 1 and len(values) % 2 == tracked_remainder
+        if len(values) == _LONGEST or is_tracked_outline:
             trackless.append(" ".join(values[:-1]))
         elif len(values) in (5, 6):
             trackless.append(" ".join(values[:5] if sixth == "track" else values))
