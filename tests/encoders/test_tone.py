@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from polyplink.encoders.adapt import (
     tints_of,
     tone_statistics,
 )
-from polyplink.encoders.config import EncoderConfig, SfeConfig
+from polyplink.encoders.config import AnyEncoderConfig, EncoderConfig, SfeConfig
 from polyplink.encoders.encoder import Encoder, FrameWise
 from polyplink.encoders.load import build_started, load_encoder
 from polyplink.encoders.weights import (
@@ -38,7 +39,7 @@ from polyplink.encoders.weights import (
 )
 from polyplink.tracklets.settings import PrepareSettings
 from tests.conftest import recipe
-from tests.encoders.small import CLIPS, SFE, TRANSFORMER
+from tests.encoders.small import CLIPS, FRAMES, SFE, TRANSFORMER, random_encoder
 from tests.samples import write_procedures
 
 
@@ -218,3 +219,25 @@ def test_training_fits_tone_and_whitening_as_adapt_does_and_restarts_without_the
         torch.equal(value, started.state_dict()[name])
         for name, value in loaded.state_dict().items()
     )
+
+
+@pytest.mark.usefixtures("empty_store")
+@pytest.mark.parametrize(
+    ("config", "options", "message"),
+    [
+        (FRAMES, {}, "has no BatchNorm layers of single frames to adapt"),
+        (CLIPS, {}, "has no BatchNorm layers of single frames to adapt"),
+        (CLIPS, {"tone": 1.0}, "the encoder reads clips"),
+        (TRANSFORMER, {"whiten": True}, "whitening is for encoders that average"),
+    ],
+    ids=["no BatchNorm", "clips", "tone of clips", "whitened transformer"],
+)
+def test_an_encoder_that_cannot_be_adapted_is_refused_before_crops_are_cut(
+    config: AnyEncoderConfig, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    data, weights = write_procedures(tmp_path, procedures=1), tmp_path / "w.safetensors"
+    record = WeightsRecord(config, PrepareSettings(size=32), {}, Seen(), {})
+    save_weights(weights, random_encoder(config), record)
+    with pytest.raises(PolyplinkError, match=message):
+        adapt_weights(weights, data, name="adapted", device="cpu", **options)
+    assert not (data / "prepared").exists()

@@ -101,6 +101,7 @@ def adapt_weights(
     check_free(path)
     loaded = load_encoder(weights, pick_device(device))
     record, fits = loaded.record, tone > 0 or whiten
+    _check_encoder(weights, loaded.encoder, tone, whiten)
     settings = with_options(record.prepare, tracklets, read_origin(data))
     if in_motion:
         adapted = _to_stills_in_motion(loaded.encoder, data, part, in_motion, settings, progress)
@@ -113,11 +114,6 @@ def adapt_weights(
             progress=partial(progress, "crops"),
         )
         adapted = _to_crops(loaded, prepared, tone, whiten)
-    if adapted.layers <= 0 and not fits:
-        raise PolyplinkError(
-            f"{weights} has no BatchNorm layers of single frames to adapt",
-            "train it on these frames instead (`polyplink train --init-from`)",
-        )
 
     # Its record: the procedures that it has seen, and no operating point.
     if fits:
@@ -145,6 +141,21 @@ def adapt_weights(
         printed=[f"{path.stem}: {summary} adapted to {many(adapted.crops, 'crop')}", str(path)],
         warnings=[few] if whiten and adapted.crops < FEWEST_CROPS else (),
     )
+
+
+def _check_encoder(weights: Path, encoder: "Encoder", tone: float, whiten: bool) -> None:
+    """Refuse an encoder that cannot be adapted in this way, before crops are cut."""
+    from polyplink.encoders.adapt import batch_norms, unwrapped, wrapped
+    from polyplink.encoders.encoder import FrameWise
+
+    if tone or whiten:
+        plain = unwrapped(encoder)
+        wrapped(plain, replace(plain.config, tone=tone, whiten=whiten))
+    elif not (isinstance(encoder, FrameWise) and batch_norms(encoder)):
+        raise PolyplinkError(
+            f"{weights} has no BatchNorm layers of single frames to adapt",
+            "train it on these frames instead (`polyplink train --init-from`)",
+        )
 
 
 @dataclass(frozen=True)
@@ -182,7 +193,8 @@ def _to_crops(loaded: "LoadedEncoder", prepared: "Prepared", tone: float, whiten
         tone = tone or getattr(config, "tone", 0.0)
         whiten = whiten or getattr(config, "whiten", False)
         encoder = fitted_to_crops(encoder, pixels, tone, whiten)
-    elif isinstance(encoder, FrameWise):
+    else:
+        assert isinstance(encoder, FrameWise)
         layers = adapt_statistics(encoder, batches(pixels, encoder.device))
     return _Adapted(
         encoder, layers, len(pixels), prepared.data, list(prepared.procedures), prepared.key

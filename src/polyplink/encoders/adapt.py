@@ -404,6 +404,11 @@ def unwrapped_tensors(
     return {name: value for name, value in state.items() if name not in fitted}
 
 
+def batch_norms(encoder: Encoder) -> list[_BatchNorm]:
+    """The BatchNorm layers of an encoder."""
+    return [layer for layer in encoder.modules() if isinstance(layer, _BatchNorm)]
+
+
 def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int:
     """Replace the statistics of BatchNorm layers by those of other crops, without labels.
 
@@ -417,7 +422,7 @@ def adapt_statistics(encoder: FrameWise, batches: Iterable[torch.Tensor]) -> int
     Returns:
         The number of BatchNorm layers; with 0, nothing was changed.
     """
-    layers = [m for m in encoder.eval().modules() if isinstance(m, _BatchNorm)]
+    layers = batch_norms(encoder.eval())
     momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.reset_running_stats()
