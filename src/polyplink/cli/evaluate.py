@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from polyplink.report.comparison import Comparison
     from polyplink.report.contents import Report
 
+# The tasks that options are for.
+READ_BY = dict.fromkeys(("--clusterer", "--choose-on", "--curve-csv"), ("counting", "tracking")) | {
+    "--without-own": ("retrieval",)
+}
 # Optional files and folders of an evaluation; those of an earlier evaluation are removed.
 SOMETIMES = (
     "clusterers.csv",
@@ -213,11 +217,15 @@ def evaluate_weights(
         metrics=metrics,
     )
     check_columns(columns, settings, probes)
-    if curve_csv and not ({"counting", "tracking"} & set(settings.tasks)):
-        raise PolyplinkError(
-            "--curve-csv is for counting and tracking, and neither is among the tasks",
-            "add --task counting, or leave --curve-csv out",
-        )
+    _refuse_unread(
+        settings.tasks,
+        {
+            "--clusterer": clusterers,
+            "--choose-on": choose_on,
+            "--curve-csv": curve_csv,
+            "--without-own": without_own,
+        },
+    )
     decisive = {
         "tasks": [*settings.tasks, *probes],
         "clusterers": tuple(settings.grid),
@@ -267,8 +275,7 @@ def evaluate_weights(
             for task in probes
         }
     with record.stage("evaluate"):
-        chosen = _with_tracklets(chosen_on, samples.procedures)
-        settings = replace(settings, chosen_on=chosen if settings.tasks else ())
+        settings = replace(settings, chosen_on=_with_tracklets(chosen_on, samples.procedures))
         evaluation, tables, remarks = _measure(encoded, samples, settings)
     limits = counting_limits(evaluation, samples, settings)
     remarks = (*limits, *remarks, *probe_notes(probed))
@@ -284,6 +291,22 @@ def evaluate_weights(
         _write(new, evaluated, tables, curve_csv=curve_csv)
         write_report(new / evaluated.report.name, page)
     return _result(evaluated, [encoder.name for encoder in of_weights], limits)
+
+
+def _refuse_unread(tasks: Sequence[str], values: Mapping[str, object]) -> None:
+    """Refuse options that no requested task reads.
+
+    Args:
+        tasks: The requested tasks.
+        values: Values of the options in `READ_BY`; None, False or empty if not given.
+    """
+    for name, value in values.items():
+        if value and not set(READ_BY[name]) & set(tasks):
+            readers = " and ".join(READ_BY[name])
+            raise PolyplinkError(
+                f"{name} is for {readers}, not for the tasks given",
+                f"add --task {READ_BY[name][0]}, or leave {name} out",
+            )
 
 
 def _procedures(
