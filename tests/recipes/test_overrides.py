@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD
 from polyplink.recipes.by_name import RECIPES, field_names, find_recipe, override, type_text
 from polyplink.recipes.ntssl import ntssl
 
@@ -32,6 +33,16 @@ def test_fields_of_every_depth_can_be_set() -> None:
     assert changed.init_from == Path("20261127")
     assert changed.encoder.mean == (0.5, 0.4, 0.3)
     assert ntssl().loss.temperature == 0.07  # the recipe is unchanged
+
+
+def test_an_encoder_of_another_kind_has_its_own_pixel_scale_unless_one_was_chosen() -> None:
+    sets = ["encoder.kind=foundation", "encoder.model=dinov2-s"]
+    encoder = override(find_recipe("ntssl-demo"), sets).encoder
+    assert (encoder.mean, encoder.std, encoder.projector_hidden) == (None, None, 256)
+    chosen = override(find_recipe("ntssl-demo"), ["encoder.mean=[0.5,0.4,0.3]", *sets]).encoder
+    assert (chosen.mean, chosen.std) == ((0.5, 0.4, 0.3), None)
+    frames = override(find_recipe("endofm-supervised"), ["encoder.kind=sfe"]).encoder
+    assert (frames.mean, frames.std) == (REFERENCE_MEAN, REFERENCE_STD)
 
 
 def test_no_number_of_a_recipe_may_be_negative_or_not_finite() -> None:

@@ -185,6 +185,21 @@ def _settings_of_file(kind: str, text: str, plain: dict[str, Any]) -> Any:
     return settings
 
 
+def _taken_over(part: Any) -> dict[str, Any]:
+    """The fields of a part that a part of another kind takes over, as JSON-ready values.
+
+    It does not take over None, nor a mean and std of pixels that the recipe did not choose: each
+    kind of encoder has its own.
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(part)}
+    return {
+        name: value
+        for name, value in to_plain(part).items()
+        if value is not None
+        and not (name in ("mean", "std") and getattr(part, name) == defaults[name])
+    }
+
+
 def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
     """A recipe with some fields changed.
 
@@ -210,7 +225,7 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
         parents = list(accumulate(outer, getattr, initial=recipe))
         try:
             if field == "kind" and outer:  # the field holds another class from now on
-                value: Any = to_plain(parents.pop()) | {"kind": _parse(text, str)}
+                value: Any = _taken_over(parents.pop()) | {"kind": _parse(text, str)}
                 field = outer.pop()
                 if ".py:" in text:
                     value = _settings_of_file(field, text, value)
