@@ -90,3 +90,33 @@ def test_trackeval_gives_the_same_figures_and_damaged_folders_are_refused(
     (tracker / "001-002.txt").unlink()
     with pytest.raises(PolyplinkError, match=r"no .*001-002\.txt"):
         score_files(truth, tracker)
+
+
+def test_boxes_outside_the_frame_and_files_without_a_box_are_scored_as_trackeval_does(
+    tmp_path: Path,
+) -> None:
+    prepared = prepare(
+        write_procedures(tmp_path, procedures=2, images=False), PrepareSettings(), with_crops=False
+    )
+    table = prepared.tracklets.select(
+        pl.lit("ours").alias("method"),
+        pl.lit("threshold").alias("clusterer"),
+        "procedure_id",
+        "tracklet_id",
+        pl.Series("track", [0, 0, 0, 1, 1, 1] * 2),
+    )
+    out = tmp_path / "out"
+    write_trackeval(out, prepared, table, "eval")
+    tracker = out / "trackers/mot_challenge/polyplink-eval/ours, threshold/data"
+    with (tracker / "001-001.txt").open("a") as file:
+        file.write("1,9,-90,4,60,50,1,-1,-1,-1\n")  # left of the frame
+    (tracker / "001-002.txt").write_text("")
+    counts = score_files(out / "gt" / "mot_challenge" / "polyplink-eval", tracker)
+    total = type(counts["001-001"]).total(list(counts.values()))
+    expected = by_trackeval(out, "eval")
+    for name, value in tracking_figures(total).items():
+        assert float(value) == pytest.approx(expected[name], abs=1e-6), name
+    assert expected["IDP"] < 1
+    (tracker / "001-002.txt").write_text("1,2,left,4,60,50,1,-1,-1,-1\n")
+    with pytest.raises(PolyplinkError, match="1 box of 001-002 without a frame and four sides"):
+        score_files(out / "gt" / "mot_challenge" / "polyplink-eval", tracker)

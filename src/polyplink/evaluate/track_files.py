@@ -8,7 +8,8 @@ import polars as pl
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import file_name, many
-from polyplink.data.formats.mot import import_mot, mot_lines, write_mot
+from polyplink.data.faults import LEFT_OUT, Faults
+from polyplink.data.formats.mot import find_sequences, mot_lines, read_boxes, write_mot
 from polyplink.data.tables import DataSet
 from polyplink.evaluate.hota import TrackingCounts, score_tracks
 from polyplink.evaluate.samples import BoxTracks
@@ -78,26 +79,33 @@ def write_trackeval(out: Path, prepared: Prepared, assignment: pl.DataFrame, par
             write_text(folder / f"{name}.txt", lines)
 
 
-def _read_tracks(folder: Path, kind: str, size: tuple[int, int] | None) -> dict[str, BoxTracks]:
-    """The tracks in the MOTChallenge files of a folder, by sequence.
+def _read_tracks(source: Path, kind: str) -> dict[str, BoxTracks]:
+    """The tracks in MOTChallenge files, by sequence.
+
+    They are not imported: an import leaves out boxes beyond the frame, which are scored here.
 
     Args:
-        folder: See `import_mot`.
+        source: See `import_mot`.
         kind: "gt" or "det".
-        size: Width and height of the frames, pixels; None if the files state them.
     """
-    data = import_mot(folder, images=False, kind=kind, size=size).data
-    tracks = {}
-    for name in data.procedures["procedure_id"]:
-        rows = data.detections.filter(pl.col("procedure_id") == name)
-        nameless = rows["polyp_id"].null_count()
-        if nameless != 0:
-            raise PolyplinkError(
-                f"{folder}: {many(nameless, 'box')} of {name} without a track",
-                "give every box the id of its track",
-            )
+    faults, tracks = Faults(), {}
+    for sequence in find_sequences(source, kind, faults):
+        rows = read_boxes(sequence, faults).select("frame", "track", *BOX)
+        incomplete = rows.select(pl.any_horizontal(pl.col("frame", *BOX).is_null()).sum()).item()
+        nameless = rows["track"].null_count()
+        for count, lack in ((incomplete, "a frame and four sides"), (nameless, "a track")):
+            if count:
+                raise PolyplinkError(
+                    f"{sequence.path}: {many(count, 'box')} of {sequence.name} without {lack}",
+                    "give every box a frame, the id of its track, and its sides",
+                )
         box = rows.select(BOX).to_numpy()
-        tracks[name] = BoxTracks.of(rows["frame"].to_numpy(), rows["polyp_id"].to_numpy(), box)
+        tracks[sequence.name] = BoxTracks.of(
+            rows["frame"].to_numpy(), rows["track"].to_numpy(), box
+        )
+    unreadable = [str(message) for message in faults.messages if message.kind == LEFT_OUT]
+    if unreadable:
+        raise PolyplinkError(f"{source}: {unreadable[0]}", "correct the file")
     return tracks
 
 
@@ -105,17 +113,16 @@ def score_files(truth: Path, tracker: Path) -> Mapping[str, TrackingCounts]:
     """Score any tracker's MOTChallenge files, sequence by sequence; see `tracking_figures`.
 
     Args:
-        truth: Folder of `<sequence>/gt/gt.txt` with `seqinfo.ini`.
-        tracker: Folder of `<sequence>.txt`.
+        truth: Folder of `<sequence>/gt/gt.txt`.
+        tracker: Folder of `<sequence>.txt`; the file of a sequence without a box is empty.
 
     Raises:
         PolyplinkError: If a file is missing or broken, or a box has no track.
     """
-    true = _read_tracks(truth, "gt", None)
-    missing = [name for name in true if not (tracker / f"{name}.txt").is_file()]
-    if missing:
-        raise PolyplinkError(f"no {tracker / missing[0]}.txt", "write one file per sequence")
-    # A tracker's files have no frame size; any large one will do to compare boxes.
-    predicted = _read_tracks(tracker, "det", (1 << 20, 1 << 20))
-    empty = BoxTracks.of([], [], [])
-    return {name: score_tracks(tracks, predicted.get(name, empty)) for name, tracks in true.items()}
+    counts = {}
+    for name, tracks in _read_tracks(truth, "gt").items():
+        path = tracker / f"{name}.txt"
+        if not path.is_file():
+            raise PolyplinkError(f"no {path}", "write one file per sequence")
+        counts[name] = score_tracks(tracks, _read_tracks(path, "det")[name])
+    return counts

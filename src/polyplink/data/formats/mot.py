@@ -43,12 +43,22 @@ _NEEDED = 6
 _MEND = "write it as MOTChallenge does"
 
 
-class _Sequence(NamedTuple):
-    name: str  # becomes the procedure id
-    path: Path  # the file of boxes
-    folder: Path  # for a file of results, the folder of the same name, which may not exist
-    truth: bool  # whether the boxes are ground truth
-    part: str | None  # `train` or `test`, from the parent folder
+class MotSequence(NamedTuple):
+    """A sequence: the file of its boxes and what its place says.
+
+    Attributes:
+        name: Name of its folder or file; becomes the procedure id.
+        path: The file of boxes.
+        folder: For a file of results, the folder of the same name, which may not exist.
+        truth: Whether the boxes are ground truth.
+        part: `train` or `test`, from the parent folder; None for none.
+    """
+
+    name: str
+    path: Path
+    folder: Path
+    truth: bool
+    part: str | None
 
 
 def import_mot(
@@ -79,7 +89,7 @@ def import_mot(
         raise PolyplinkError(f"no kind {kind!r}", f"give --kind {' or '.join(KINDS)}")
     options.setdefault("first_frame", FIRST)
     reading = BoxImport(source, **options)
-    sequences = _find_sequences(source, kind, reading.faults)
+    sequences = find_sequences(source, kind, reading.faults)
     folder = source_folder(source)
     read = partial(_read_sequence, root=folder, strict=reading.strict)
     boxes, procedures = read_tables(read, sequences, reading)
@@ -97,16 +107,16 @@ def import_mot(
     )
 
 
-def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Sequence]:
+def find_sequences(source: Path, kind: str | None, faults: Faults) -> list[MotSequence]:
     """The sequences of a source, each name once; see `import_mot`."""
 
-    def sequence(path: Path) -> _Sequence:
+    def sequence(path: Path) -> MotSequence:
         """The sequence of a file: `<sequence>/gt/gt.txt`, `<sequence>/det/det.txt` or any other."""
         if path.stem in KINDS and path.parent.name == path.stem:
             folder = path.parent.parent
             part = folder.parent.name if folder.parent.name in PARTS else None
-            return _Sequence(folder.resolve().name, path, folder, path.stem == "gt", part)
-        return _Sequence(path.stem, path, path.parent / path.stem, kind == "gt", None)
+            return MotSequence(folder.resolve().name, path, folder, path.stem == "gt", part)
+        return MotSequence(path.stem, path, path.parent / path.stem, kind == "gt", None)
 
     if source.is_file():
         return [sequence(source)]
@@ -145,11 +155,11 @@ def _find_sequences(source: Path, kind: str | None, faults: Faults) -> list[_Seq
 
 
 def _read_sequence(
-    sequence: _Sequence, root: Path, strict: bool
+    sequence: MotSequence, root: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
     """Read one sequence: faults, boxes with their class, and a row of procedures with its part."""
     faults = Faults(strict)
-    boxes = _boxes(sequence, faults)
+    boxes = read_boxes(sequence, faults)
 
     # The facts of seqinfo.ini, in a row of procedures.
     parser = ConfigParser(interpolation=None)
@@ -196,7 +206,7 @@ def _read_sequence(
     return faults, boxes.with_columns(procedure_id=pl.lit(sequence.name), image=image), procedure
 
 
-def _boxes(sequence: _Sequence, faults: Faults) -> pl.DataFrame:
+def read_boxes(sequence: MotSequence, faults: Faults) -> pl.DataFrame:
     """The lines of a sequence's file as boxes; missing values are null."""
     path = sequence.path
     data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
