@@ -543,8 +543,8 @@ def test_a_fault_of_a_file_is_for_its_user_to_correct(
     parts_file.write_text(code)
     line = 1 + code[: code.index(after)].count("\n")
     name, part = option.split()
-    task = "retrieval" if name == "metric" else "counting"
-    options = ("--no-baselines", "-o", tmp_path / "out", "--choose-on", "train", "--task", task)
+    task = ("retrieval",) if name == "metric" else ("counting", "--choose-on", "train")
+    options = ("--no-baselines", "-o", tmp_path / "out", "--task", *task)
     command = ("evaluate", untrained.weights, untrained.data, *options)
     fault = polyplink(*command, f"--{name}", f"{parts_file}:{part}")
     assert fault.exit_code == 3

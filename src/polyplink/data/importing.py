@@ -26,8 +26,6 @@ from polyplink.data.return_boxes import write_places
 from polyplink.data.tables import DataSet, Imported, change_data, is_data_folder, write_data
 from polyplink.data.vocabulary import find_maps
 
-_UNPACKED = ("coco", "mot", "yolo", "csv", "masks")  # formats that are not read from an archive
-
 
 def import_folder(
     data_format: str,
@@ -169,12 +167,13 @@ def new_data_folder(
 def _check_source(source: Path, data_format: str) -> None:
     """Check that a source is no video or packed folder, and that one of a plugin exists."""
     built_in = data_format in FORMATS  # whose importers name what is missing
-    if built_in and source.is_file() and is_video(source.name):
+    is_file = built_in and source.is_file()
+    if is_file and is_video(source.name):
         raise PolyplinkError(
             f"{source} is a video and holds no boxes",
             f"count the polyps of a video with `polyplink run {source}`",
         )
-    if data_format in _UNPACKED and source.is_file() and is_archive(source.name):
+    if is_file and is_archive(source.name) and not find_format(data_format).archives:
         raise PolyplinkError(
             f"{source} is an archive, of which {data_format} reads no boxes",
             "unpack it, and import the folder",

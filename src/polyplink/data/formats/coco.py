@@ -630,4 +630,4 @@ def _content(data: DataSet, ids: Sequence[str]) -> dict[str, Any]:
     }
 
 
-COCO = Format(import_coco, write_coco, ("images", "empty polyps"), mark_coco)
+COCO = Format(import_coco, write_coco, ("images", "empty polyps"), mark_coco, archives=False)

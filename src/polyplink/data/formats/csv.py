@@ -173,4 +173,4 @@ def write_csv(data: DataSet, root: Path) -> None:
     write_side_tables(data, root)
 
 
-CSV = Format(import_csv, write_csv, ("splits",), mark_csv)
+CSV = Format(import_csv, write_csv, ("splits",), mark_csv, archives=False)

@@ -66,12 +66,14 @@ class Format:
             table. Its arguments are the path, `marks`, and the options of `Places`. `marks` has the
             columns item (the number of a box in the file, as in the importer), track_id and polyp
             (whole numbers, null for none).
+        archives: Whether the importer also reads a source that is a zip or tar archive.
     """
 
     read: Callable[..., Imported]
     write: Callable[[DataSet, Path], None] | None = None
     loses: Sequence[str] = ()
     mark: Callable[..., dict[str, bytes]] | None = None
+    archives: bool = True
 
 
 def by_item(marks: pl.DataFrame, n: int) -> pl.DataFrame:

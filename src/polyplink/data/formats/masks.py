@@ -311,4 +311,4 @@ def _is_photograph(mask: Pixels) -> bool:
     return between.size > _GREY_SHARE * mask.size and len(np.unique(between)) >= _GREY_LEVELS
 
 
-MASKS = Format(import_masks)
+MASKS = Format(import_masks, archives=False)

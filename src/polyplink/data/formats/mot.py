@@ -331,4 +331,4 @@ def write_mot(data: DataSet, root: Path, *, kind: str | None = None) -> None:
     write_side_tables(data, root, tracks)
 
 
-MOT = Format(import_mot, write_mot, ("images", "splits"), mark_mot)
+MOT = Format(import_mot, write_mot, ("images", "splits"), mark_mot, archives=False)

@@ -476,4 +476,4 @@ def _lines(data: DataSet, tracks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-YOLO = Format(import_yolo, write_yolo, ("images", "other splits"), mark_yolo)
+YOLO = Format(import_yolo, write_yolo, ("images", "other splits"), mark_yolo, archives=False)
