@@ -170,6 +170,13 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     before = replace(desk.point, setting=LearnedLinks(1.0, tolerance=0.5))
     fitted, notes = fit_reviews([desk], finished_procedures(desk), before)
     assert (fitted.tolerance, notes) == (0.5, [])
+    # A polyp that the reviewer adds is one that the count missed.
+    state = desk.correct(0, {"kind": "missed", "frame": 3})
+    desk.correct(0, {"kind": "done"})
+    with_missed, _ = fit_reviews([desk], finished_procedures(desk), before)
+    assert fitted.error == 0.0
+    assert with_missed.error == pytest.approx(1 / 5)  # in one of five procedures
+    desk.correct(0, {"kind": "undo", "of": state["missed"][0]["id"]})
     # Links that count worse than those of the weights are not used. What the reviewer rejected is
     # no error of links.
     rejected = desk.procedure(0)["groups"][0]["rows"]

@@ -1,6 +1,6 @@
 """Procedures of finished reviews, with the corrected polyps as labels; links fitted on them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,10 +42,15 @@ def fit_reviews(
     patients = {
         name: patient for desk in desks for name, patient in desk.prepared.data.patients.items()
     }
+    # With the polyps that the reviewer added, which have no tracklet.
+    polyps = {
+        name: desk.solve(index).n_polyps for desk in desks for index, name in enumerate(desk.names)
+    }
     settings = [desk.prepared.settings for desk in desks]
     point = find_operating_point(
         labelled,
         source,
+        polyps,
         tolerance=before.tolerance,
         patients=patients,
         settings=settings[0] if len(set(settings)) == 1 else None,
@@ -53,7 +58,7 @@ def fit_reviews(
     if point.error is None:
         raise PolyplinkError(point.origin, "finish the review of more procedures")
     assert point.error is not None
-    error_before = np.mean([_count_error(procedure, before) for procedure in labelled])
+    error_before = np.mean([_count_error(procedure, before, polyps) for procedure in labelled])
     if point.error > error_before:
         note = (
             f"links fitted on the reviews would count them off by {point.error:.2f} polyps, those "
@@ -63,10 +68,12 @@ def fit_reviews(
     return replace(point, alarms=before.alarms, size=before.size, adenoma=before.adenoma), []
 
 
-def _count_error(procedure: ProcedureTracklets, point: OperatingPoint) -> int:
-    """How many polyps the links of an operating point count a procedure off by."""
+def _count_error(
+    procedure: ProcedureTracklets, point: OperatingPoint, polyps: Mapping[str, int]
+) -> int:
+    """How many polyps an operating point counts a procedure off by; `polyps` are the true ones."""
     counted = identify(procedure.views, procedure.positions, point).names
-    return abs(len(counted) - len({*procedure.polyps}))
+    return abs(len(counted) - polyps[procedure.procedure_id])
 
 
 def finished_procedures(desk: Desk) -> list[ProcedureTracklets]:
