@@ -60,7 +60,7 @@ def test_side_tables_have_priority_and_missing_values_are_filled_with_a_warning(
         ("c_2", None),
     ]
     assert imported.lines == [
-        "1 x track treated as a separate polyp (c_2)",
+        "1 x track treated as a separate polyp (--identity none if a tracker made it) (c_2)",
         "2 x procedure without a number of frames, set to its last frame + 1 (first: b)",
         "3 x procedure without a known patient, treated as a separate patient (first: a)",
     ]

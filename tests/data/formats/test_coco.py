@@ -180,7 +180,10 @@ def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> 
     ]
     procedures = imported.data.procedures.select("procedure_id", "n_frames", "fps").rows()
     assert procedures == [("b", 9, 25.0), ("a", 5, None)]
-    assert "2 x track treated as a separate polyp (first: b_1)" in imported.lines
+    assert (
+        "2 x track treated as a separate polyp (--identity none if a tracker made it) (first: b_1)"
+        in imported.lines
+    )
     bare = import_coco(path, identity="none").data
     assert bare.polyps.is_empty()
     assert bare.detections["polyp_id"].null_count() == 4
@@ -341,6 +344,7 @@ def test_the_first_present_key_of_a_column_is_read() -> None:
 
 @given(st.lists(values))
 @example([-(2**127) - 1])
+@example([-(2**127) - 1, ""])
 def test_texts_and_numbers_equal_a_naive_conversion(column: list[object]) -> None:
     def text(value: object) -> str | None:
         is_whole = isinstance(value, float) and value.is_integer()

@@ -75,7 +75,10 @@ def test_an_export_is_imported(tmp_path: Path) -> None:
         64,
         48,
     )
-    assert "1 x track treated as a separate polyp (clip_3)" in imported.lines
+    assert (
+        "1 x track treated as a separate polyp (--identity none if a tracker made it) (clip_3)"
+        in imported.lines
+    )
     assert import_cvat(path, identity="none").data.polyps.is_empty()
     by_clear = import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list()
     assert by_clear == ["true", "true", "true", "clip_3"]

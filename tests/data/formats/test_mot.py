@@ -47,7 +47,7 @@ def test_ground_truth_is_imported(tmp_path: Path) -> None:
     assert imported.lines == [
         "1 x line marked as ignored (confidence 0) (s/gt.txt, line 3)",
         "boxes of 2 classes, all read as polyps (1, 7)",
-        "1 x track treated as a separate polyp (s_3)",
+        "1 x track treated as a separate polyp (--identity none if a tracker made it) (s_3)",
     ]
     again = import_mot(root / "s" / "gt" / "gt.txt")
     assert again.data.detections.equals(imported.data.detections)

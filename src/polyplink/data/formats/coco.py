@@ -64,6 +64,7 @@ _NUMBERS |= {"frame", "iscrowd", "score", "size_mm"}
 # `dataset3_004-005_1` is of the video `dataset3_004-005`; other identities name a video.
 _IDENTITY = r"^(.*\d+-\d+)_\d+$"
 _VIDEO_FILE = rf"(?i)^(.+)\.({'|'.join(s[1:] for s in VIDEO_ENDINGS)})(?:#([0-9]{{1,10}}))?$"
+_NOT_OF_ONE_TYPE = (TypeError, OverflowError, pl.exceptions.PolarsError)  # values of a series
 RESULTS = "polyplink import coco ANNOTATIONS DATA --boxes RESULTS"
 NO_COCO = Message("import.no_coco", {"command": RESULTS})
 # Faults of annotations that are left out.
@@ -131,18 +132,24 @@ def read_records(value: Any, source: str, names: Sequence[str]) -> pl.DataFrame:
         if name == "bbox":
             columns |= _sides(values)
         elif name in _NUMBERS:
-            columns[name] = pl.Series(values, dtype=pl.Float64, strict=False)
+            try:
+                columns[name] = pl.Series(values, dtype=pl.Float64, strict=True)
+            except _NOT_OF_ONE_TYPE:
+                columns[name] = pl.Series(_as_text(values), dtype=pl.Float64, strict=False)
         else:
             first = next((value for value in values if value is not None), "")
             try:  # twice as fast for values of one type, as in most columns
                 dtype = pl.Int64 if type(first) is int else pl.String
                 column = pl.Series(values, dtype=dtype, strict=True).cast(pl.String)
-            except (TypeError, OverflowError, pl.exceptions.PolarsError):
-                # polars makes nulls of integers beyond 128 bits.
-                texts = [str(value) if type(value) is int else value for value in values]
-                column = pl.Series(texts, dtype=pl.String, strict=False)
+            except _NOT_OF_ONE_TYPE:
+                column = pl.Series(_as_text(values), dtype=pl.String, strict=False)
             columns[name] = column.str.replace(r"^(-?\d+)\.0$", "${1}")
     return pl.DataFrame(columns)
+
+
+def _as_text(values: list[Any]) -> list[Any]:
+    """Values with integers as text, since polars makes nulls of those beyond 128 bits."""
+    return [str(value) if type(value) is int else value for value in values]
 
 
 def _sides(values: list[Any]) -> dict[str, pl.Series]:
