@@ -188,7 +188,11 @@ def share(n: int, rank: int, world: int) -> np.ndarray:
 
 
 class _Gather(torch.autograd.Function):
-    """Rows of all processes by rank; gradients flow back to the rows of this process."""
+    """Rows of all processes by rank; gradients flow back to the rows of this process.
+
+    Fabric's `all_gather` takes equally many rows of each process, and calls a function with
+    gradients that torch deprecates.
+    """
 
     @staticmethod
     def forward(ctx: Any, counts: list[int], *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
