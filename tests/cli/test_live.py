@@ -504,6 +504,7 @@ def test_invalid_sources_and_options_are_refused(sample_run: SampleRun, tmp_path
     for arguments, message in (
         (("rtsp://127.0.0.1:9/x", "--detector", "x.onnx"), "cannot be opened"),
         ((images, "--recording", images), "--recording is given"),
+        ((images, "--min-length", "1"), "--min-length: only for annotated boxes"),
         ((images, "--boxes", tmp_path / "none"), "no file"),
         ((sample_run.root / "frames", "--detector", "x.onnx"), "holds 5 recordings"),
     ):

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Argument, Option, echo
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, output_folder
+from polyplink.cli.options import (
+    StrPath,
+    TrackletOptions,
+    check_inputs,
+    output_folder,
+    refuse_unused,
+)
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
@@ -114,6 +120,7 @@ def live(
     # Refuse what is wrong before torch is imported.
     weights = Path(weights)
     check_inputs(weights, device=device)
+    refuse_unused(None, 0, tracklets)
     frames, source = _frames_of(source)
     brings_boxes = _brings_boxes(
         source,
@@ -141,17 +148,19 @@ def live(
     from polyplink.streaming.sources import is_device, open_source, without_password
 
     exists = frames is None and Path(source).exists()
-    settings = {
-        SOURCE: str(Path(source).resolve()) if exists else without_password(source),
-        "weights": weights,
-        "detector": detector,
-        "boxes": boxes,
-        "speed": speed,
-        "window": window,
-        "alarms": alarms,
-        "purpose": purpose,
-    }
-    record = RunRecord("live", settings=settings)
+    record = RunRecord(
+        "live",
+        settings={
+            SOURCE: str(Path(source).resolve()) if exists else without_password(source),
+            "weights": weights,
+            "detector": detector,
+            "boxes": boxes,
+            "speed": speed,
+            "window": window,
+            "alarms": alarms,
+            "purpose": purpose,
+        },
+    )
     load = partial(load_named, weights, device, tracklets=tracklets)
     count_folder: CountFolder = partial(
         count_and_track,
