@@ -4,14 +4,16 @@ Source: Frey and Dueck, Clustering by passing messages between data points, Scie
 stopping rule and refinement follow `sklearn.cluster.AffinityPropagation` (1.9) step by step, so
 that the partitions are equal.
 
-A round needs only the best two values a(i, k) + s(i, k) of each row i, and the sum of positive
-responsibilities of each column k. So messages are computed only for the active entries of a row,
-the most similar ones. The similarity of an inactive entry is at most the row's second best value,
-and its responsibility at most 0. Availabilities are never positive, so that its value is at most
-its similarity, and none of the best two. A round moves its responsibility towards its similarity
-minus the best value, which is at most 0, so that it adds nothing to a sum. When an entry becomes
-active, its messages are computed from the stored best values and sums of the rounds that it missed.
-All messages equal those of a full computation to the last bit.
+An entry (i, k) has the similarity s, the availability a, the responsibility r and the value a + s.
+A round needs only the best two values of each row i, and the support of each column k: the sum of
+its positive responsibilities, with that of k itself. So messages are computed only for the active
+entries, the most similar ones of a row, and equal those of a full computation to the last bit:
+
+- An entry is inactive while s is at most the second best value of its row and r is at most 0.
+- Its value is none of the best two, as a is never positive: the value is at most s.
+- It adds nothing to a support: r moves towards s minus the best value, which is at most 0.
+- It becomes active as soon as s is above the second best value. Its messages are then computed for
+  the rounds that it missed, from the best values and supports of these rounds.
 """
 
 import numpy as np
@@ -37,7 +39,7 @@ _kernel = njit(error_model="numpy", fastmath={"nnan", "nsz"})  # no message is N
 
 @_kernel
 def _availability(a: float, r: float, support: float) -> float:
-    """The availability after a round, from the messages before it and the sum of the column."""
+    """The availability after a round, from the messages before it and the column's support."""
     return a * DAMPING - max(max(r, 0.0) - support, 0.0) * (1 - DAMPING)
 
 
@@ -48,6 +50,31 @@ def _responsibility(r: float, s: float, rival: float) -> float:
 
 
 @_kernel
+def _best_two(first: float, second: float, value: float) -> tuple[float, float]:
+    """The best two of two values in descending order and a third one."""
+    return max(first, value), max(second, min(first, value))
+
+
+@_kernel
+def _mark(own_a: Reals, own_r: Reals, support: Reals, is_exemplar: Mask) -> tuple[bool, bool]:
+    """Mark the exemplars after a round; returns whether marks changed, and whether there are any.
+
+    Args:
+        own_a: Availability of each entry of the diagonal in this round (n,).
+        own_r: Its responsibility after the round (n,).
+        support: Support of each column after the round (n,).
+        is_exemplar: The marks (n,), which are updated.
+    """
+    changed, any_exemplar = False, False
+    for k in range(own_a.size):
+        availability = own_a[k] * DAMPING - (own_r[k] - support[k]) * (1 - DAMPING)
+        marked = availability + own_r[k] > 0
+        changed, any_exemplar = changed or marked != is_exemplar[k], any_exemplar or marked
+        is_exemplar[k] = marked
+    return changed, any_exemplar
+
+
+@_kernel
 def settle(  # noqa: PLR0912, PLR0917 - a call for every row would take longer
     S: Reals,
     column: Columns,
@@ -55,7 +82,7 @@ def settle(  # noqa: PLR0912, PLR0917 - a call for every row would take longer
     is_exemplar: Mask,
     a: Reals,
     r: Reals,
-    computed: Columns,
+    n_computed: Columns,
     supports: Reals,
     best: Reals,
 ) -> bool:
@@ -68,9 +95,9 @@ def settle(  # noqa: PLR0912, PLR0917 - a call for every row would take longer
         is_exemplar: Output: the exemplars (n,).
         a: Room for the availabilities (n, n) of entries, in the order of S.
         r: Room for their responsibilities (n, n).
-        computed: Room for the number of rounds (n, n) for which an entry's messages are computed,
-            if it is inactive.
-        supports: Room for the sum of each column's responsibilities before a round (n, rounds).
+        n_computed: Room for the number of rounds for which the messages of an inactive entry are
+            computed (n, n), in the order of S.
+        supports: Room for the support of each column before a round (n, rounds).
         best: Room for the best value of each row in a round (n, rounds).
 
     Returns:
@@ -80,62 +107,55 @@ def settle(  # noqa: PLR0912, PLR0917 - a call for every row would take longer
     for i in range(n):
         is_exemplar[i] = False
         for j in range(n):
-            a[i, j] = r[i, j] = computed[i, j] = 0
-    own_a, own_r = np.zeros(n), np.zeros(n)  # messages of each row to itself
-    support, sums, value = np.empty(n), np.zeros(n), np.empty(n)
-    active, unchanged = np.zeros(n, np.int64), 0
+            a[i, j] = r[i, j] = n_computed[i, j] = 0
+    own_a, own_r = np.zeros(n), np.zeros(n)  # messages of the diagonal
+    support, next_support = np.empty(n), np.zeros(n)
+    n_active, value = np.zeros(n, np.int64), np.empty(n)  # the active entries of a row come first
+    unchanged = 0
     for t in range(MAX_ITER):
         for k in range(n):
-            support[k] = supports[k, t] = sums[k]
-            sums[k] = 0.0
+            support[k] = supports[k, t] = next_support[k]
+            next_support[k] = 0.0
         for i in range(n):
             # Availabilities of the active entries, and the best two values of the row.
-            count = active[i]
+            count = n_active[i]
             own_a[i] = own_a[i] * DAMPING - (own_r[i] - support[i]) * (1 - DAMPING)
             own_value = own_a[i] + diagonal[i]
-            first, second = own_value, -np.inf
             for j in range(count):
                 a[i, j] = _availability(a[i, j], r[i, j], support[column[i, j]])
                 value[j] = a[i, j] + S[i, j]
+            first, second = own_value, -np.inf
             for j in range(count):
-                second = max(second, min(first, value[j]))
-                first = max(first, value[j])
+                first, second = _best_two(first, second, value[j])
             # Activate the entries that may have one of these values.
             while count < n - 1 and S[i, count] > second:
                 k, s = column[i, count], S[i, count]
                 new_a, new_r = a[i, count], r[i, count]
-                for u in range(computed[i, count], t):
-                    new_a = _availability(new_a, 0.0, supports[k, u])
-                    new_r = _responsibility(new_r, s, best[i, u])
+                for missed in range(n_computed[i, count], t):
+                    new_a = _availability(new_a, 0.0, supports[k, missed])
+                    new_r = _responsibility(new_r, s, best[i, missed])
                 new_a = _availability(new_a, 0.0, support[k])
                 a[i, count], r[i, count], value[count] = new_a, new_r, new_a + s
-                second = max(second, min(first, value[count]))
-                first = max(first, value[count])
+                first, second = _best_two(first, second, value[count])
                 count += 1
             best[i, t] = first
-            # Responsibilities, and the sums of the positive ones. If two values are the best, so
-            # is the second best.
+            # Responsibilities, and the supports of the next round. The rival of the best value is
+            # the second best, which is equal if two values are the best.
             for j in range(count):
                 rival = second if value[j] == first else first
                 r[i, j] = _responsibility(r[i, j], S[i, j], rival)
             for j in range(count):
                 if r[i, j] > 0:
-                    sums[column[i, j]] += r[i, j]
+                    next_support[column[i, j]] += r[i, j]
             rival = second if own_value == first else first
             own_r[i] = _responsibility(own_r[i], diagonal[i], rival)
-            sums[i] += own_r[i]
+            next_support[i] += own_r[i]
             # Deactivate the least similar entries; not in every round, as many come back.
             while t % 8 == 0 and count > 0 and S[i, count - 1] <= second and r[i, count - 1] <= 0:
                 count -= 1
-                computed[i, count] = t + 1
-            active[i] = count
-        # The exemplars after this round.
-        changed, any_exemplar = False, False
-        for k in range(n):
-            availability = own_a[k] * DAMPING - (own_r[k] - sums[k]) * (1 - DAMPING)
-            marked = availability + own_r[k] > 0
-            changed, any_exemplar = changed or marked != is_exemplar[k], any_exemplar or marked
-            is_exemplar[k] = marked
+                n_computed[i, count] = t + 1
+            n_active[i] = count
+        changed, any_exemplar = _mark(own_a, own_r, next_support, is_exemplar)
         unchanged = 1 if changed else unchanged + 1
         if t >= CONVERGENCE_ITER and unchanged >= CONVERGENCE_ITER and any_exemplar:
             return True
@@ -148,11 +168,11 @@ def _exemplars(
 ) -> None:
     """The exemplars (p, n) under each diagonal (p, n), and whether they converged (p,)."""
     n = diagonals.shape[1]
-    a, r, computed = np.empty((n, n)), np.empty((n, n)), np.empty((n, n), np.int32)
+    a, r, n_computed = np.empty((n, n)), np.empty((n, n)), np.empty((n, n), np.int32)
     supports, best = np.empty((n, MAX_ITER)), np.empty((n, MAX_ITER))
     for run in range(len(diagonals)):
         diagonal, marks = diagonals[run], is_exemplar[run]
-        converged[run] = settle(S, column, diagonal, marks, a, r, computed, supports, best)
+        converged[run] = settle(S, column, diagonal, marks, a, r, n_computed, supports, best)
 
 
 @njit()
