@@ -68,9 +68,10 @@ def _brightness(image: Image.Image) -> Pixels:
     """The brightness of each pixel of a mask, (height, width); see `decode_image`."""
     if image.mode in ("1", "L") or image.mode[0] in "IF":
         return np.array(image.convert("L"))
-    red, green, blue, opacity = image.convert("RGBA").split()
+    mode = "RGBA" if image.has_transparency_data else "RGB"
+    red, green, blue, *opacity = image.convert(mode).split()
     strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
-    return np.array(ImageChops.multiply(strongest, opacity))
+    return np.array(ImageChops.multiply(strongest, opacity[0]) if opacity else strongest)
 
 
 def image_size(data: bytes | Path) -> tuple[int, int] | str:
