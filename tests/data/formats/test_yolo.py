@@ -101,6 +101,12 @@ def test_score_and_track_follow_an_outline_as_they_follow_a_box(
     assert marked.decode() == f"{outline}{score} 9\n"
 
 
+def test_score_and_track_follow_a_single_outline(tmp_path: Path) -> None:
+    root = write_labels(tmp_path, clip_1="0 0.25 0.5 0.5 0.25 0.5 0.75 0.375 0.5 0.75 3\n")
+    row = import_yolo(root, size=(64, 48)).data.detections.row(0, named=True)
+    assert (row["x"], row["w"], row["score"], row["polyp_id"]) == (16, 16, 0.75, "clip_3")
+
+
 def test_sizes_come_from_each_image_and_folders_are_parts(tmp_path: Path) -> None:
     for part, name, size in (("train", "v_0", (64, 48)), ("train", "v_1", (128, 48)),
                              ("val", "w_0", (32, 32))):  # fmt: skip

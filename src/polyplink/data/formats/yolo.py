@@ -270,8 +270,8 @@ def _box_outlines(lines: pl.DataFrame) -> pl.DataFrame:
 
     Class and three points are as many values as class, box, score and track. An outline has at
     least four points, therefore; Roboflow and Ultralytics repeat the first one at the end. Both
-    score and track follow if the last value of all outlines is a whole number from 1, as no last
-    point of several outlines is.
+    score and track follow if the last value of all outlines is a whole number from 1, and one is
+    above 1 or there are several outlines, as the last point of one may be at the bottom.
 
     Returns:
         The lines with `outlined` (whether a line was an outline) and `numbered` (whether both score
@@ -285,7 +285,8 @@ def _box_outlines(lines: pl.DataFrame) -> pl.DataFrame:
     lines = lines.with_columns(outlined=is_outline)
     even = lines.filter(pl.col("outlined") & (count % 2 == 1))  # numbers after the class
     last = even.select(numbers.list.last()).to_series()
-    numbered = last.len() > 1 and bool(((last >= 1) & (last == last.floor())).all())
+    is_number = (last >= 1) & (last == last.floor())
+    numbered = bool(is_number.all()) and (last.len() > 1 or bool((last > 1).any()))
     n_further = pl.when(count % 2 == 0).then(1).otherwise(2 if numbered else 0)
     n_sides = count - 1 - n_further
     sides = numbers.list.slice(1, n_sides)
