@@ -211,7 +211,7 @@ class BoxTracks:
         if repeated.size:
             at, track_code = divmod(int(keys[repeated[0]]), names.size)
             raise PolyplinkError(
-                f"track {names[track_code].item()!r} is in frame {at} twice", "keep one box of it"
+                f"track {names.tolist()[track_code]!r} is in frame {at} twice", "keep one box of it"
             )
         return cls(frames[order], codes[order].astype(np.int64), boxes[order], names.size)
 
