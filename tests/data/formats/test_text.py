@@ -191,9 +191,12 @@ def test_a_table_without_any_known_column_is_refused(tmp_path: Path) -> None:
         "procedure_id, frame, x, y, w, h, polyp_id\np, 0, 1, 1, 9, 9, 7\np, 1, 1, 1, 9, 9,\n",
     ],
 )
-def test_an_id_of_a_box_is_that_of_the_table_of_polyps(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("polyp_id", ["7", "7.0"])
+def test_an_id_of_a_box_is_that_of_the_table_of_polyps(
+    tmp_path: Path, text: str, polyp_id: str
+) -> None:
     (tmp_path / "boxes.csv").write_text(text)
-    (tmp_path / "polyps.csv").write_text("polyp_id,procedure_id,size_mm\n7,p,4\n")
+    (tmp_path / "polyps.csv").write_text(f"polyp_id,procedure_id,size_mm\n{polyp_id},p,4\n")
     data = import_csv(tmp_path, size=(64, 48)).data
     assert data.detections["polyp_id"].to_list() == ["7", None]
     assert data.polyps.select("polyp_id", "size_mm").rows() == [("7", 4)]

@@ -24,7 +24,7 @@ from polyplink.data.formats.assemble import (
     source_folder,
 )
 from polyplink.data.formats.format import Format, by_item
-from polyplink.data.formats.side_tables import write_side_tables
+from polyplink.data.formats.side_tables import whole_polyp_ids, write_side_tables
 from polyplink.data.tables import (
     DETECTIONS,
     DataSet,
@@ -36,7 +36,6 @@ from polyplink.data.tables import (
 
 _NAMES = ("detections.csv", "boxes.csv")
 _BOX = ("frame", "x", "y", "w", "h")
-_FLOAT = r"^(\d+)\.0$"  # the id 7 where pandas writes a column with missing values
 _LIKE_SCORE = {"confidence", "conf", "probability", "prob", "scores"}
 
 
@@ -119,8 +118,7 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
     )
-    if "polyp_id" in boxes.columns and boxes["polyp_id"].str.contains(_FLOAT).all():
-        boxes = boxes.with_columns(pl.col("polyp_id").str.replace(_FLOAT, "${1}"))
+    boxes = whole_polyp_ids(boxes)
     if "image" in boxes.columns:
         boxes = boxes.with_columns(pl.col("image").str.replace_all("\\", "/", literal=True))
     procedures = None

@@ -28,6 +28,7 @@ from polyplink.data.formats.assemble import (
 )
 from polyplink.data.formats.format import Format
 from polyplink.data.formats.frame_names import SUN_CLIP, name_frames, numbers_alone
+from polyplink.data.formats.side_tables import whole_polyp_ids
 from polyplink.data.tables import Imported, read_text_table
 
 _CHUNK = 200  # masks that a worker reads at a time
@@ -208,7 +209,7 @@ def _frame_table(path: Path, first: int) -> pl.DataFrame:
         PolyplinkError: If a column is missing, a frame is not a whole number, or an image has
             several rows.
     """
-    table = read_text_table(path)
+    table = whole_polyp_ids(read_text_table(path))
     missing = sorted({"image", "procedure_id"} - {*table.columns})
     if missing:
         raise PolyplinkError(

@@ -25,6 +25,17 @@ from polyplink.data.tables import (
 )
 
 KEYS = ["procedure_id", "polyp_id"]
+_FLOAT = r"^(\d+)\.0$"
+
+
+def whole_polyp_ids(table: pl.DataFrame) -> pl.DataFrame:
+    """A table with polyp ids 7 and 8 for 7.0 and 8.0, as pandas writes numbers with missing ones.
+
+    Other ids are not changed, nor is a table without a column polyp_id.
+    """
+    if "polyp_id" not in table.columns or not table["polyp_id"].str.contains(_FLOAT).all():
+        return table
+    return table.with_columns(pl.col("polyp_id").str.replace(_FLOAT, "${1}"))
 
 
 def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -49,7 +60,8 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
             tables.append(pl.DataFrame(schema={key: c.dtype for key, c in columns.items()}))
             continue
         table = read_text_table(folder / name)
-        table = table.filter(pl.any_horizontal(pl.all().is_not_null()))  # without blank rows
+        # Without blank rows.
+        table = whole_polyp_ids(table.filter(pl.any_horizontal(pl.all().is_not_null())))
         schema = {key: replace(c, nullable=key not in KEYS) for key, c in columns.items()}
         for key in [column for column in table.columns if column not in schema]:
             faults.warn(Message("import.unknown_column", {"table": name}), key)
