@@ -19,14 +19,7 @@ from polyplink.data.return_boxes import write_places
 from polyplink.data.tables import SOURCE_FILES, DataSet, Imported, Places
 from polyplink.report.formats import clock
 from polyplink.serve.desk import Desk
-from polyplink.serve.handoff import (
-    FOLDER,
-    Review,
-    hand_off,
-    identified,
-    review_schema,
-    reviewed,
-)
+from polyplink.serve.handoff import FOLDER, Review, hand_off, identified, review_schema, reviewed
 from polyplink.serve.possible_misses import Place
 from tests.conftest import SampleRun
 

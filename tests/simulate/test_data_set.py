@@ -303,7 +303,9 @@ def test_settings_of_another_version_and_damaged_ones_are_refused(tmp_path: Path
     [
         ({"seed": -1}, "--seed -1 is below 0; give 0 or more"),
         ({"workers": 0}, "0 workers cannot render; give --workers 1 or more"),
-        ({"device": "abacus"}, "no device 'abacus' here"),
+        ({"device": "meta"}, "no device 'meta' here; use --device cpu, cuda or"),
+        ({"device": "cuda:99"}, "no device 'cuda:99' here"),
+        ({"device": "cuda:"}, "no device 'cuda:' here"),
     ],
 )
 def test_invalid_settings_are_refused(

@@ -57,13 +57,6 @@ def test_exactly_the_frames_of_looks_have_boxes(seed: int) -> None:
         assert max(boxes.filter(boxes["polyp"] == polyp)["frame"]) < removed_at
 
 
-def test_a_procedure_without_polyps_has_no_looks_and_boxes() -> None:
-    plan = plan_procedure(MINI, 0, mini_spec(()))
-    assert len(boxes_of(plan)) == 0
-    assert len(plan.path.positions) == 240
-    assert np.all(plan.looks == -1)
-
-
 # --- Boxes ----------------------------------------------------------------------------------
 
 

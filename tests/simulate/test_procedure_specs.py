@@ -94,20 +94,20 @@ def test_copies_of_a_preset_have_its_figures_and_parts_but_other_polyps(
         assert [s.n_frames for s in first] == [s.n_frames for s in second]
 
 
-def test_procedures_with_other_names_cannot_be_repeated() -> None:
-    for name in ("mine", "005-001"):
-        with pytest.raises(
-            PolyplinkError, match=f"smoke: {name} cannot be repeated; give names SSS"
-        ):
-            dataclasses.replace(smoke(), polyps=((name, 1),)).repeated(2)
-
-
-@pytest.mark.parametrize("times", [0, 250])
-def test_too_many_copies_are_refused(times: int) -> None:
-    with pytest.raises(
-        PolyplinkError, match=f"smoke {times} times over; give --times from 1 to 249"
-    ):
-        smoke().repeated(times)
+@pytest.mark.parametrize(
+    ("name", "times", "message"),
+    [
+        ("mine", 2, "smoke: mine cannot be repeated; give names SSS"),
+        ("005-001", 2, "smoke: 005-001 cannot be repeated"),
+        ("001-001", 0, "smoke 0 times over; give --times from 1 to 249"),
+        ("001-001", 250, "smoke 250 times over"),
+    ],
+)
+def test_names_and_numbers_that_cannot_be_repeated_are_refused(
+    name: str, times: int, message: str
+) -> None:
+    with pytest.raises(PolyplinkError, match=message):
+        dataclasses.replace(smoke(), polyps=((name, 1),)).repeated(times)
 
 
 def test_random_streams_depend_only_on_seed_procedure_and_purpose() -> None:

@@ -26,13 +26,7 @@ from polyplink_lab.simulate.preview import (
     write_preview,
 )
 from polyplink_lab.simulate.procedure_specs import procedure_specs
-from polyplink_lab.simulate.rendering import (
-    SimulatedProcedure,
-    check_device,
-    one_thread,
-    through_jpeg,
-    to_jpeg,
-)
+from polyplink_lab.simulate.rendering import SimulatedProcedure, one_thread, through_jpeg, to_jpeg
 from tests.simulate.conftest import SmokeSet
 
 
@@ -68,15 +62,6 @@ def test_rendered_frames_equal_those_on_disk(
 ) -> None:
     path = smoke_set.out / "001-009_frames" / "001-009_77.jpg"
     assert path.read_bytes() == to_jpeg(procedure.frames([77])[0])
-
-
-def test_unavailable_devices_are_refused() -> None:
-    check_device("cpu")
-    for name in ("abacus", "cuda:99", "cuda:"):
-        with pytest.raises(
-            PolyplinkError, match=f"no device '{name}' here; use --device cpu, cuda or"
-        ):
-            check_device(name)
 
 
 def test_unknown_procedures_and_other_folders_are_refused(
