@@ -93,6 +93,11 @@ class SampleRun:
     run: Path
     weights: Path
 
+    @property
+    def frames(self) -> Path:
+        """The images of 001-005, the procedure for evaluation: six views of 32 frames."""
+        return self.root / "frames" / "001-005"
+
 
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:

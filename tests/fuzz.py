@@ -73,10 +73,10 @@ from polyplink.streaming.sources import boxes_from
 from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.test_live import lines
+from tests.data.every_format import READERS, write_format
 from tests.data.packing import files_of, pack
 from tests.data.sample_sets import scored_set, small_set
 from tests.data.sets.test_facts import spreadsheet
-from tests.data.test_corrupted import readers, write_every_format
 from tests.data.videos import write_video
 from tests.detect.test_detect import SETTINGS as TRACKS, MovingBox, detect_into, write_frames
 from tests.detect.test_onnx import outputs_of, write_model
@@ -279,7 +279,8 @@ FILMS = {"mp4": "libx264", "mkv": "libx264", "ts": "mpeg2video", "avi": "mpeg4"}
 
 def write_all(root: Path) -> None:
     """Write whole files of every kind below `root`, each target's in a folder of its name."""
-    write_every_format(root)
+    for form in READERS:
+        write_format(form, root / form)
     for k, folder in enumerate(("images", "masks")):
         (root / "masks" / folder).mkdir(parents=True)
         for frame in range(3):
@@ -373,7 +374,7 @@ def targets(root: Path) -> list[Target]:
     if not root.exists():
         write_all(root)
     imports = []
-    for form, read in readers().items():
+    for form, read in READERS.items():
         imports.append(Target(form, root / form, partial(_import, read)))
         if form in ("ldpolyp", "sun", "polypsset"):
             for ending in (".zip", ".tar", ".tar.gz"):

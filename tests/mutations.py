@@ -7,6 +7,7 @@ import random
 import re
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_table, write_table
 from polyplink.encoders.weights import RECORD
-from tests.data.test_corrupted import CORRUPTIONS
 
 NUMBERS = (
     *(b"nan", b"-nan", b"inf", b"-inf", b"1e400", b"1e30", b"-1e30", b"1e-320", b"-0", b"-1"),
@@ -44,6 +44,44 @@ VALUES: tuple[Any, ...] = (
     ),
     *("\ud800", "../../x", "/etc/passwd", [], {}, [[]], [None], [0], {"a": 1}, [1, 2, 3, 4], [[1]]),
 )
+
+
+def invalid_number(data: bytes, rng: random.Random) -> bytes:
+    """Replace one number of a text by one that is invalid for boxes and frames."""
+    numbers = list(re.finditer(rb"\d+(?:\.\d+)?", data))
+    if not numbers:
+        return data
+    number = rng.choice(numbers)
+    invalid = rng.choice(
+        [b"nan", b"-7", b"1e400", b"99999999999999999999", b"inf", b"", b"0x1F", b"x"]
+    )
+    return data[: number.start()] + invalid + data[number.end() :]
+
+
+def flip(data: bytes, rng: random.Random) -> bytes:
+    flipped = bytearray(data)
+    for _ in range(rng.randrange(1, 4) if data else 0):
+        flipped[rng.randrange(len(flipped))] = rng.randrange(256)
+    return bytes(flipped)
+
+
+def repeat_line(data: bytes, rng: random.Random, times: int) -> bytes:
+    lines = data.splitlines(keepends=True)
+    row = rng.randrange(len(lines)) if lines else 0
+    return b"".join(lines[:row] + times * lines[row : row + 1] + lines[row + 1 :])
+
+
+CORRUPTIONS: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
+    "cut": lambda data, rng: data[: rng.randrange(len(data) + 1)],
+    "flip": flip,
+    "number": invalid_number,
+    "double": partial(repeat_line, times=2),
+    "drop": partial(repeat_line, times=0),
+    "encode": lambda data, rng: data.decode("latin-1").encode(rng.choice(["utf-16", "utf-32-be"])),
+    "blot": lambda _, rng: rng.choice(
+        [b"", b"\0" * 64, b"\xff\xfe\xfd", b"[]", b"{}", b"<a/>", b"\n\n"]
+    ),
+}
 
 
 def number(data: bytes, rng: random.Random) -> bytes:

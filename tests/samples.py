@@ -1,5 +1,7 @@
 """Small data sets shared by the tests of several packages."""
 
+import shutil
+from collections.abc import Iterable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -32,6 +34,14 @@ def frame_of(polyp: int, noise: int) -> bytes:
     pixels = np.clip(noises()[0][noise] + colour_of(polyp), 0, 255).astype(np.uint8)
     encoded: bytes = simplejpeg.encode_jpeg(pixels)
     return encoded
+
+
+def copy_frames(frames: Path, folder: Path, numbers: Iterable[int]) -> Path:
+    """Copy frames of a procedure, by their numbers, into a new folder, as a recording."""
+    folder.mkdir()
+    for number in numbers:
+        shutil.copy(frames / f"{number}.jpg", folder)
+    return folder
 
 
 def write_procedures(

@@ -1,5 +1,6 @@
 """Calling the command line in a test."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ def succeed(*arguments: str | Path) -> Result:
     result = polyplink(*arguments)
     assert result.exit_code == 0, result.output
     return result
+
+
+def printed_json(*arguments: str | Path) -> Any:
+    """Call the command line with `--json`, and return what it prints."""
+    return json.loads(succeed(*arguments, "--json").stdout)
 
 
 def assert_refused(result: Result, message: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from polyplink.associate.probes import mean_units
 from polyplink.encoders.weights import read_record
-from tests.cli.calls import assert_refused, polyplink, succeed
+from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun
 
 
@@ -70,8 +70,7 @@ def test_false_alarms_are_left_out_and_shown_separately(
     assert settings["alarms"] == "drop"
     assert settings["tracklets"]["tracks"]["bridge"] == 0.7
     command = ("count", calibrated, detected, "-o", tmp_path / "k", *options)
-    with_alarms = polyplink(*command, "--alarms", "keep", "--part", "eval", "--json")
-    summary = json.loads(with_alarms.stdout)
+    summary = printed_json(*command, "--alarms", "keep", "--part", "eval")
     assert summary["false_alarms"] == 0
     assert summary["polyps"] == before["procedures"][-1]["polyps"]
 
@@ -95,8 +94,8 @@ def test_calibration_procedures_are_recorded_and_unlabelled_data_are_refused(
 
 def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_path: Path) -> None:
     command = ("calibrate", sample_run.weights, sample_run.data, "-o", tmp_path)
-    result = polyplink(*command, "--device", "cpu", "--json")
-    assert "of 5 procedures; cross-fitted there" in json.loads(result.stdout)["links"]
+    result = printed_json(*command, "--device", "cpu")
+    assert "of 5 procedures; cross-fitted there" in result["links"]
     before, after = (read_record(run / "weights.safetensors") for run in (sample_run.run, tmp_path))
     assert before.operating is not None
     assert after.operating is not None
@@ -170,7 +169,7 @@ def test_size_and_histology_are_in_the_hand_off(
     group = json.loads((out / "count.json").read_text())["procedures"][0]["groups"][0]
     assert group["size_low_mm"] < group["size_mm"] < group["size_high_mm"]
     assert f"about {group['size_mm']:.1f} mm" in (out / "report.html").read_text()
-    assert polyplink("hand-off", out, "--language", "de").exit_code == 0
+    succeed("hand-off", out, "--language", "de")
     table = pl.read_csv(out / "reviewed" / "polyps.csv")
     assert table["Größe, mm"][0] == group["size_mm"]
     assert table["Wahrscheinlichkeit eines Adenoms"][0] == group["adenoma"]

@@ -29,7 +29,7 @@ from polyplink.cli.verb import verb
 from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, Result, silent
 from polyplink_lab.cli.study import study
-from tests.cli.calls import assert_refused, invoke, polyplink
+from tests.cli.calls import assert_refused, invoke, polyplink, printed_json
 from tests.cli.mistakes import MISTAKES, SLOW_MISTAKES, assert_all_refused
 from tests.conftest import SampleRun
 
@@ -137,11 +137,7 @@ def test_the_first_ctrl_c_is_answered_before_the_command_has_ended() -> None:
         (OSError("of a library"), 2, "polyplink: of a library; check the path"),
         (OSError(errno.ENAMETOOLONG, "File name too long\n", "z" * 3000), 2, "File name too long"),
         (MemoryError(), 2, "not enough memory"),
-        (
-            ZeroDivisionError("of\x1b[2J\nlines" * 900),
-            3,
-            "this is a fault of polyplink",
-        ),
+        (ZeroDivisionError("of\x1b[2J\nlines" * 900), 3, "this is a fault of polyplink"),
     ],
 )
 def test_interrupts_and_system_errors_are_one_line(
@@ -314,7 +310,7 @@ def test_shell_completion_completes_names_of_recipes_and_parts(typed: str, compl
 
 
 def test_recipes_are_listed() -> None:
-    rows = {row["recipe"]: row for row in json.loads(polyplink("recipes", "list", "--json").stdout)}
+    rows = {row["recipe"]: row for row in printed_json("recipes", "list")}
     assert rows["ntssl"]["part"] == "rc27"
     assert [rows[name]["needs polyp ids"] for name in ("sfe", "tpc")] == ["no", "yes"]
     assert 'table 1, row "SFE"' in rows["sfe"]["what it is"]

@@ -193,13 +193,7 @@ def test_the_record_of_a_count_with_intervals(
 
     def recorded(truth: Path | None = None) -> tuple[Count, list[str]]:
         count, notes = count_part(
-            part,
-            boxes,
-            sample_run.run,
-            tmp_path,
-            truth=truth,
-            purpose="count",
-            warnings=["mine"],
+            part, boxes, sample_run.run, tmp_path, truth=truth, purpose="count", warnings=["mine"]
         )
         return count, [note.kind for note in notes]
 
@@ -212,9 +206,7 @@ def test_the_record_of_a_count_with_intervals(
     assert "notes.zero" in recorded()[1]
 
 
-def test_a_count_of_recordings_by_an_encoder_of_simulations_has_a_warning(
-    part: LinkedPart,
-) -> None:
+def test_a_count_of_recordings_by_an_encoder_of_simulations_has_a_warning(part: LinkedPart) -> None:
     encoder, prepared = part.encoded.first, part.encoded.prepared
     assert encoder.record is not None
     seen = replace(encoder.record.seen, trained=[("simulated smoke 0", "001-001", "001-001")])
@@ -223,9 +215,7 @@ def test_a_count_of_recordings_by_an_encoder_of_simulations_has_a_warning(
     for procedures in (rows, rows.with_columns(dataset=pl.lit("simulated smoke 1"))):
         data = replace(prepared.data, procedures=procedures)
         encoded = replace(
-            part.encoded,
-            encoders={encoder.name: encoder},
-            prepared=replace(prepared, data=data),
+            part.encoded, encoders={encoder.name: encoder}, prepared=replace(prepared, data=data)
         )
         warnings, _ = count_messages(replace(part, encoded=encoded), lost_boxes(prepared))
         kinds = [message.kind for message in warnings]

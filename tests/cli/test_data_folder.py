@@ -19,23 +19,21 @@ from polyplink.encoders.config import REFERENCE_MEAN
 from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import read_record, weights_path
 from polyplink.tracklets.scenes import write_scenes
-from tests.cli.calls import assert_refused, polyplink, succeed
+from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.data.sample_sets import procedure_row
 from tests.samples import write_procedures
 
 
 def test_the_doctor_has_exit_code_1_for_errors(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=2)
-    assert polyplink("doctor", data).exit_code == 0
+    succeed("doctor", data)
     next((tmp_path / "frames").rglob("*.jpg")).unlink()
     result = polyplink("doctor", data)
     assert result.exit_code == 1
     assert result.stdout.startswith("error")
 
 
-def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(
-    tmp_path: Path,
-) -> None:
+def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(tmp_path: Path) -> None:
     """Polyp a: 40 boxes in a row; b: 40, every other frame; c: 9; without a polyp: 9 in a row."""
     steps = {"a": (40, 1), "b": (40, 2), "c": (9, 1), None: (9, 1)}
     rows = [("v", step * k, 100 * i, 10.0, 50.0, 50.0, polyp)
@@ -71,7 +69,7 @@ def test_the_doctor_s_options_make_single_frames_usable(tmp_path: Path) -> None:
     weights = tmp_path / "timm.pth"
     torch.save(build_frame_encoder("timm:test_resnet")[0].state_dict(), weights)
     add = ("weights", "add", weights, "--timm", "test_resnet", "--size", "16", "--as", "imagenet")
-    assert polyplink(*add).exit_code == 0
+    succeed(*add)
     embedding = polyplink("embed", "imagenet", data, "--device", "cpu")
     assert "0 vectors" in embedding.stdout
     assert "no tracklets: `polyplink doctor`" in embedding.stderr
@@ -80,23 +78,20 @@ def test_the_doctor_s_options_make_single_frames_usable(tmp_path: Path) -> None:
     assert options is not None, advice
     assert options[2] == options[3] == str(boxes.height)
     advised = options[1].split()
-    embedded = json.loads(polyplink("embed", "imagenet", data, *advised, "--json").stdout)
+    embedded = printed_json("embed", "imagenet", data, *advised)
     assert embedded["tracklets"] == boxes.height
     adapt = ("weights", "adapt", "imagenet", data, "--as", "own", "--device", "cpu")
     assert_refused(polyplink(*adapt), "`polyplink doctor` lists options")
-    assert polyplink(*adapt, *advised).exit_code == 0
+    succeed(*adapt, *advised)
     assert_refused(polyplink("evaluate", "own", data, "--part", "all"), "was trained or validated")
     saved = tmp_path / "saved"
-    assert polyplink("weights", "save", "imagenet", saved).exit_code == 0
+    succeed("weights", "save", "imagenet", saved)
     taken = "other weights are called own"
     for other in ((*adapt, *advised), (*add[:-1], "own"), ("weights", "add", saved, "--as", "own")):
         assert_refused(polyplink(*other), taken)
-    assert polyplink(*add[:5], "--size", "32", "--as", "imagenet").exit_code == 0  # the same file
+    succeed(*add[:5], "--size", "32", "--as", "imagenet")  # the same file
     record = json.loads(polyplink("weights", "show", "own").stdout)
-    assert (record["origin"]["name"], record["origin"]["adapted_from"]) == (
-        "own",
-        "imagenet",
-    )
+    assert (record["origin"]["name"], record["origin"]["adapted_from"]) == ("own", "imagenet")
     assert load_named(Path("own")).name == "own"
     settings = ("encoder.frame_encoder=timm:test_resnet", "encoder.kind=sfe", "prepare.size=16",
              "optim.epochs=1", "optim.bags_per_batch=2", "validation.every=0")  # fmt: skip
@@ -128,8 +123,7 @@ def test_prepare_reports_or_refuses_frames_that_do_not_decode(tmp_path: Path) ->
 def test_a_data_folder_is_converted_once_and_can_be_imported(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=2, images=False)
     data = read_data(folder)
-    result = succeed("convert", folder, "coco", tmp_path / "coco", "--json")
-    summary = json.loads(result.stdout)
+    summary = printed_json("convert", folder, "coco", tmp_path / "coco")
     assert (summary["procedures"], summary["boxes"]) == (2, data.detections.height)
     assert import_coco(tmp_path / "coco").data.detections.equals(data.detections)
     record = json.loads((tmp_path / "coco" / "run.json").read_text())

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,10 @@ from polyplink.learn.detector.fit import FitState
 from polyplink.learn.detector.yolox import YoloxNano
 from polyplink.models.shipped import DETECTOR, shipped_model
 from polyplink.tracklets.settings import TrackSettings
-from tests.cli.calls import assert_refused, polyplink, succeed
+from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun
 from tests.detect.test_onnx import write_model
+from tests.samples import copy_frames
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +45,7 @@ def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def film(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of 64 images, two views of one polyp, with the name of a procedure."""
     folder = tmp_path_factory.mktemp("recordings") / "001-005"
-    return copy_images(sample_run, folder, [*range(32), *range(42, 74)])
-
-
-def copy_images(sample_run: SampleRun, folder: Path, numbers: Iterable[int]) -> Path:
-    folder.mkdir()
-    for number in numbers:
-        shutil.copy(sample_run.root / "frames" / "001-005" / f"{number}.jpg", folder)
-    return folder
+    return copy_frames(sample_run.frames, folder, [*range(32), *range(42, 74)])
 
 
 @pytest.fixture
@@ -91,8 +84,8 @@ def test_run_counts_a_recording_and_writes_a_report(
     again = polyplink(*command, "--device", "cpu", "--language", "de")
     assert "video-with-boxes shows an earlier count" in again.stderr
     assert detections == ["data"]
-    empty = polyplink(*command, "--device", "cpu", "--min-seconds", "9", "--json")
-    assert json.loads(empty.stdout)["polyps"] == 0
+    empty = printed_json(*command, "--device", "cpu", "--min-seconds", "9")
+    assert empty["polyps"] == 0
     assert detections == ["data"] * 2
     files = [out / "tracks" / place / "001-005.txt" for place in (".", "interpolated")]
     assert [file.read_text() for file in files] == ["", ""]  # no line of the earlier counts
@@ -101,7 +94,8 @@ def test_run_counts_a_recording_and_writes_a_report(
 def test_a_finished_detection_is_used_again_until_its_input_changes(
     sample_run: SampleRun, tmp_path: Path, detector: Path, detections: list[str]
 ) -> None:
-    frames, out = copy_images(sample_run, tmp_path / "001-005", range(10)), tmp_path / "out"
+    frames, out = tmp_path / "001-005", tmp_path / "out"
+    copy_frames(sample_run.frames, frames, range(10))
     last, table = frames / "9.jpg", out / "detections.parquet"
     last.write_bytes(b"no image")
     for change, options, expected in (
@@ -128,7 +122,7 @@ def test_an_empty_count_has_a_reason(
     sample_run: SampleRun, film: Path, tmp_path: Path, detector: Path
 ) -> None:
     data = tmp_path / "data"
-    assert polyplink("detect", film, data, "--detector", detector).exit_code == 0
+    succeed("detect", film, data, "--detector", detector)
     result = succeed("count", sample_run.weights, data, "-o", tmp_path / "c", "--min-seconds", "60")
     reason = "64 of 64 boxes in tracks shorter than 60 s (--min-seconds)"
     assert f"Counted 0 in 1 procedure (001-005): {reason}" in result.stderr.replace("\n", " ")
@@ -157,7 +151,7 @@ def test_a_stopped_detection_by_a_function_continues_only_under_its_name(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_pass, "PIECE", 10)
-    frames = copy_images(sample_run, tmp_path / "film", range(30))
+    frames = copy_frames(sample_run.frames, tmp_path / "film", range(30))
     left, right = np.array([[0.0, 0.0, 9.0, 9.0, 0.9]]), np.array([[9.0, 0.0, 9.0, 9.0, 0.9]])
 
     def detect_left(image: np.ndarray) -> np.ndarray:
@@ -348,8 +342,7 @@ def test_a_detector_is_trained_evaluated_and_used(
     command = ("train-detector", sample_run.data, "-o", out, *options)
     refused = polyplink(*command, "--init", sample_run.weights)
     assert_refused(refused, "is not a detector that `polyplink train-detector` wrote")
-    result = succeed(*command, "--epochs", "2", "--held", "0.2", "--json")
-    facts = json.loads(result.stdout)
+    facts = printed_json(*command, "--epochs", "2", "--held", "0.2")
     assert (facts["procedures"], len(facts["held"]), len(facts["losses"])) == (4, 1, 2)
     assert facts["figures"]["polyps"] >= 1
     record = json.loads(out.with_suffix(".json").read_text())
@@ -375,7 +368,7 @@ def test_a_detector_is_trained_evaluated_and_used(
         for folder_name, image in (("images", pixels), ("masks", mask)):
             (masks / folder_name).mkdir(parents=True, exist_ok=True)
             Image.fromarray(image).save(masks / folder_name / f"s{k}.png")
-    assert polyplink("import", "masks", masks, tmp_path / "stills").exit_code == 0
+    succeed("import", "masks", masks, tmp_path / "stills")
     out.with_suffix(".json").write_text(json.dumps(record | {"high": None}))
     measured = polyplink("evaluate-detector", out, tmp_path / "stills", "--json")
     figures = json.loads(measured.stdout)
@@ -410,8 +403,8 @@ def test_procedures_of_a_patient_and_images_of_a_recording_are_held_out_together
         Image.fromarray(np.full((60, 90, 3), 40 * k, np.uint8)).save(empty / f"r{k // 3}_{k}.png")
     options = ("--frames", "1", "--side", "64", "--held", "0.2", "--empty", empty)
     train = ("train-detector", copied, "-o", tmp_path / "ours.onnx", *options)
-    result = succeed(*train, "--json")
-    assert json.loads(result.stdout)["held"] == ["001-002", "001-003", "001-005"]
+    result = printed_json(*train)
+    assert result["held"] == ["001-002", "001-003", "001-005"]
     trained_on = set(read_record(tmp_path / "ours.onnx").trained_on)
     first = {file_key(file) for file in empty.glob("r0_*")}
     assert trained_on == {"001-001", "001-004", *first}

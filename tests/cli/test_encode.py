@@ -108,9 +108,7 @@ def test_vectors_are_cached_by_key_and_clip_length(sample_run: SampleRun) -> Non
     )
 
 
-def test_fragments_have_the_polyps_of_their_tracklets(
-    sample_run: SampleRun,
-) -> None:
+def test_fragments_have_the_polyps_of_their_tracklets(sample_run: SampleRun) -> None:
     tracklets, fragments = (
         encode([COLOUR], sample_run.data, "eval"),
         encode([COLOUR], sample_run.data, "eval", clip=4),

@@ -16,7 +16,7 @@ from polyplink.data.tables import DataSet, read_data
 from polyplink.learn.detector.frames import read_frames
 from polyplink.serve.desk import Desk
 from polyplink.stills.annotated_stills import read_stills
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun
 from tests.data.videos import HEIGHT, WIDTH, write_video
 
@@ -53,8 +53,7 @@ def write_boxes(name: str, folder: Path, first_frame: int | None = None) -> Path
 
 
 def import_data(name: str, source: Path, out: Path, *options: object) -> DataSet:
-    result = polyplink("import", name, source, out, *map(str, options))
-    assert result.exit_code == 0, result.output
+    succeed("import", name, source, out, *map(str, options))
     return read_data(out)
 
 
@@ -78,7 +77,7 @@ def test_a_recording_near_the_boxes_is_read(name: str, tmp_path: Path) -> None:
         assert row == (FRAMES, 25, WIDTH, HEIGHT)
         path = os.path.relpath(video, source)
         assert data.detections["image"].to_list() == [f"{path}#0", f"{path}#3"]
-    findings = json.loads(polyplink("doctor", tmp_path / "out", "--deep", "--json").stdout)
+    findings = printed_json("doctor", tmp_path / "out", "--deep")
     assert "error" not in {finding["severity"] for finding in findings}
     write_video(source / "other.mp4", 2)
     video.rename(source / "any.mp4")
@@ -99,11 +98,10 @@ def test_boxes_with_a_separate_recording_are_counted(
     rows = [f"{line},{value}" for line, value in zip(table, ("colour", 1, 2), strict=True)]
     (source / "boxes.csv").write_text("\n".join([*rows, "case7,2,10,10,0,10,3", ""]))
     command = ("run", source, "--boxes", "csv", "--weights", sample_run.weights, "--device", "cpu")
-    result = polyplink(*command, "--recording", video, "--first-frame", "1", "--language", "de")
-    assert result.exit_code == 0, result.output
+    succeed(*command, "--recording", video, "--first-frame", "1", "--language", "de")
     count, data = Path("run/boxes/count"), read_data(Path("run/boxes/data"))
     assert "<h1>Polypenzählung</h1>" in (count / "report.html").read_text()
-    assert polyplink("hand-off", count, "--language", "de").exit_code == 0
+    succeed("hand-off", count, "--language", "de")
     warnings = Desk(count).overview()["warnings"]
     for line in (
         "Beim Einlesen der Rahmen: 1 × unbekannte Spalte in boxes.csv, nicht gelesen (colour).",
@@ -317,7 +315,7 @@ def test_clips_of_a_case_of_sun_seg_are_one_patient(tmp_path: Path) -> None:
         data = import_data("masks", tmp_path / part, tmp_path / f"{part}-data", *folders)
         assert data.detections.height == 2 * len(of_part)
     merged = ("merge", tmp_path / "all", tmp_path / "TrainDataset-data", tmp_path / "Seen-data")
-    assert polyplink(*merged).exit_code == 0
+    succeed(*merged)
     procedures = read_data(tmp_path / "all").procedures
     segments = [f"case02/{name.format(segment, 1)[:-10]}" for segment in (3, 4)]
     assert dict(procedures.select("procedure_id", "patient").sort("procedure_id").iter_rows()) == {
@@ -325,7 +323,7 @@ def test_clips_of_a_case_of_sun_seg_are_one_patient(tmp_path: Path) -> None:
         **{f"case1_{k}": "case1" for k in (1, 2, 3)},
     }
     split = ("split", tmp_path / "all", "--shares", "train=0.5,test=0.5", "--seed", "0")
-    assert polyplink(*split).exit_code == 0
+    succeed(*split)
     assert sorted(map(len, read_data(tmp_path / "all").splits.values())) == [2, 3]
 
 

@@ -21,7 +21,7 @@ from polyplink.encoders.encode import read_embeddings
 from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import save_weights
 from polyplink.scale.index import Index
-from tests.cli.calls import assert_refused, polyplink, succeed
+from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun
 from tests.data.videos import write_video
 from tests.samples import write_procedures
@@ -46,8 +46,7 @@ def test_search_returns_the_nearest_views_of_a_tracklet(
     ids = np.array(embeddings.tracklet_ids)
     query = 8
     command = ("search", sample_run.run, ids[query], "--index", index, "-o", tmp_path, *COMMON)
-    result = succeed(*command, "-k", "5", "--json")
-    matches = json.loads(result.stdout)
+    matches = printed_json(*command, "-k", "5")
     cosines = vectors @ vectors[query]
     expected = [i for i in np.argsort(-cosines) if i != query][:5]
     assert np.allclose([match["similarity"] for match in matches], cosines[expected], atol=1e-6)
@@ -134,8 +133,8 @@ def test_search_filters_by_date(sample_run: SampleRun, tmp_path: Path) -> None:
     build_index(sample_run.run, [folder], index=index, device="cpu")
     options = ("--index", index, "-o", tmp_path / "o", *COMMON)
     command = ("search", sample_run.run, "001-001:00000", *options)
-    result = polyplink(*command, "--since", "2024-02-10", "--until", "2024-03-31", "--json")
-    assert {match["procedure_id"] for match in json.loads(result.stdout)} == {"001-002", "001-003"}
+    result = printed_json(*command, "--since", "2024-02-10", "--until", "2024-03-31")
+    assert {match["procedure_id"] for match in result} == {"001-002", "001-003"}
     assert_refused(polyplink(*command, "--since", "2024-2-1"), "--since 2024-2-1 is not a date")
 
 

@@ -65,7 +65,7 @@ def inputs(
         "COUNT": run_folder,
         "INDEX": root / "index",
         "REVIEW": root / "review",
-        "FRAMES": sample_run.root / "frames" / "001-005",
+        "FRAMES": sample_run.frames,
         "DETECTOR": write_model(root / "detector.onnx", output, [1, 3, 40, 48]),
         "SIZED": write_labelled(root / "sized"),
     }

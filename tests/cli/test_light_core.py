@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError, extras_installed
-from tests.cli.calls import polyplink
+from tests.cli.calls import polyplink, succeed
 from tests.samples import write_procedures
 
 ABSENT = """
@@ -50,7 +50,7 @@ print(json.dumps([*(call(*words) for words in {calls!r}), len(render(one_procedu
 def test_tables_work_without_extras_and_other_verbs_name_the_extra(tmp_path: Path) -> None:
     """In one process without the libraries, results are equal or a verb is refused."""
     data = write_procedures(tmp_path, procedures=1, images=False)
-    assert polyplink("convert", data, "csv", tmp_path / "csv").exit_code == 0
+    succeed("convert", data, "csv", tmp_path / "csv")
     doctor = ("doctor", str(data), "--no-images", "--json")  # it builds tracklets
     imported, simulated = str(tmp_path / "again"), str(tmp_path / "made")
     calls = (

@@ -38,7 +38,7 @@ from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.conftest import SampleRun
 from tests.data.videos import write_video
 from tests.kills import killer
-from tests.samples import HEIGHT, WIDTH, colour_of, write_procedures
+from tests.samples import HEIGHT, WIDTH, colour_of, copy_frames, write_procedures
 
 NO_PAGE = ("--no-page", "--speed", "0", "--device", "cpu")
 SHORT_TRACKS = ("--bridge", "0.2", "--min-seconds", "0.3")
@@ -163,7 +163,7 @@ def test_a_live_count_of_uncovered_boxes_has_no_interval(
 def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    images = sample_run.root / "frames" / "001-005"
+    images = sample_run.frames
     boxes = tmp_path / "boxes.jsonl"
     rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(96)]
     boxes.write_text("\n".join(["{}", *rows]))
@@ -183,9 +183,7 @@ def test_frames_that_do_not_decode_are_warned_about(
     sample_run: SampleRun, tmp_path: Path, brings_boxes: bool
 ) -> None:
     images, boxes = tmp_path / "film", tmp_path / "boxes.jsonl"
-    images.mkdir()
-    for number in range(30):
-        shutil.copy(sample_run.root / "frames" / "001-005" / f"{number}.jpg", images)
+    copy_frames(sample_run.frames, images, range(30))
     for number in (20, 29):
         (images / f"{number}.jpg").write_bytes(b"no image")
     rows = [json.dumps({"frame": k, "boxes": [box(k)]}) for k in range(30)]
@@ -207,19 +205,16 @@ def test_frames_that_do_not_decode_are_warned_about(
     assert (counted.procedures["n_frames"].to_list(), counted.detections.height) == ([30], 28)
 
 
-def film(root: Path, frames: int = 30) -> list[np.ndarray]:
-    """The first frames of a recording as arrays."""
-    return [
-        np.asarray(Image.open(root / "frames" / "001-005" / f"{number}.jpg"))
-        for number in range(frames)
-    ]
+def film(sample_run: SampleRun) -> list[np.ndarray]:
+    """The first 30 frames of a recording as arrays."""
+    return [np.asarray(Image.open(sample_run.frames / f"{number}.jpg")) for number in range(30)]
 
 
 @pytest.mark.parametrize("with_boxes", [True, False])
 def test_frames_of_a_program_are_counted_with_a_callback(
     sample_run: SampleRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_boxes: bool
 ) -> None:
-    pixels, detected = film(sample_run.root), np.array([box(0)])
+    pixels, detected = film(sample_run), np.array([box(0)])
     moments = [1e6 + k / 25 for k in range(20)] + [1e6 + 1 + k / 25 for k in range(10)]
     clock = enumerate(moments)
     timed = [(at, pixels[k], detected) if with_boxes else (at, pixels[k]) for k, at in clock]
@@ -262,7 +257,7 @@ def test_an_error_of_a_program_is_raised_when_the_report_is_written(
     sample_run: SampleRun, tmp_path: Path, broken: str, fault: Exception, shown: str
 ) -> None:
     def frames() -> Iterator[TimedFrame]:
-        yield from ((k / 25, image) for k, image in enumerate(film(sample_run.root)))
+        yield from ((k / 25, image) for k, image in enumerate(film(sample_run)))
         if broken == "frames":
             raise fault
 
@@ -410,8 +405,7 @@ def test_ctrl_c_while_the_detector_hangs_ends_with_a_report(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     (tmp_path / "hanging.py").write_text(HANGING)
-    command: list[str | Path] = [sys.executable, "-m", "polyplink", "live"]
-    command += [sample_run.root / "frames" / "001-005"]
+    command: list[str | Path] = [sys.executable, "-m", "polyplink", "live", sample_run.frames]
     command += ["--detector", f"{tmp_path / 'hanging.py'}:find", "--weights", sample_run.weights]
     command += ["--out", tmp_path / "out", *NO_PAGE, *SHORT_TRACKS]
     with subprocess.Popen(
@@ -497,10 +491,7 @@ def test_invalid_input_lines_are_refused(
 
 
 def test_invalid_sources_and_options_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
-    images, weights = (
-        sample_run.root / "frames" / "001-005",
-        ("--weights", sample_run.weights, *NO_PAGE),
-    )
+    images, weights = sample_run.frames, ("--weights", sample_run.weights, *NO_PAGE)
     for arguments, message in (
         (("rtsp://127.0.0.1:9/x", "--detector", "x.onnx"), "cannot be opened"),
         ((images, "--recording", images), "--recording is given"),

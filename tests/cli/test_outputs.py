@@ -18,7 +18,7 @@ from polyplink.pipeline.count_data import claim_for_count
 from polyplink.scale.index import Index
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
 from tests.samples import write_procedures
 
@@ -80,7 +80,7 @@ def test_a_second_recording_replaces_the_first_only_with_replace_and_keeps_answe
     _write_boxes(sample_run, tmp_path, ("001-004", "001-005"))
     long_tracks = ("--min-seconds", "60")
     options = ("--boxes", "csv", "--weights", sample_run.weights, "--device", "cpu", *long_tracks)
-    assert polyplink("run", "001-004", *options).exit_code == 0
+    succeed("run", "001-004", *options)
     out, moved = tmp_path / "run" / "001-004", tmp_path / "moved"
     assert (out / "count" / "report.html").is_file()
     append_correction(out / "count", Correction("001-004", "done"))
@@ -92,15 +92,14 @@ def test_a_second_recording_replaces_the_first_only_with_replace_and_keeps_answe
     command = ("run", "001-005", *options, "--out", moved)
     assert_refused(polyplink(*command), "holds the count of")
     assert [path.stem for path in (moved / "data").glob("*.parquet")]
-    replaced = polyplink(*command, "--replace")
-    assert replaced.exit_code == 0, replaced.output
+    replaced = succeed(*command, "--replace")
     assert "this count does not contain it" in " ".join(replaced.output.split())
     assert (moved / "count" / LOG).read_bytes() == answers
     data = moved / "data"
     assert read_data(data).procedures["procedure_id"].to_list() == ["001-005"]
     count_command = ("count", sample_run.weights, data, "--min-seconds", "60", "--device", "cpu")
     assert_refused(polyplink(*count_command, "--out", "001-004/../moved"), "holds a run of `run`")
-    assert polyplink(*count_command).exit_code == 0
+    succeed(*count_command)
     assert_refused(
         polyplink(*count_command[:2], sample_run.data, "--out", "count/data"), "with --replace"
     )

@@ -14,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.evaluate.probe import ProbeSettings
 from polyplink.evaluate.probe_tasks import PROBES, divide, probe_vectors
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
 
@@ -62,8 +62,7 @@ def test_a_probe_of_histology_prints_a_table(
 ) -> None:
     options = ("--length", "4", "--seeds", "1", "--workers", "1", "--device", "cpu")
     command = ("probe", "histology", sample_run.run, labelled, "-o", tmp_path / "p", *options)
-    result = polyplink(*command)
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*command)
     assert "Probe: histology" in result.stdout
     assert "(negative, positive)" in result.stdout
 
@@ -95,12 +94,7 @@ def test_polyps_of_the_test_side_are_not_trained_on() -> None:
 
     def auroc(train: pl.DataFrame) -> float:
         result, _ = probe_vectors(
-            fragments,
-            vectors.astype(np.float32),
-            train,
-            labels[50:],
-            settings=settings,
-            seeds=[0],
+            fragments, vectors.astype(np.float32), train, labels[50:], settings=settings, seeds=[0]
         )
         return float(result.figures["AUROC"].value or 0)
 
@@ -114,10 +108,7 @@ def test_a_split_file_divides_the_polyps(
     data = read_data(labelled)
     names = data.polyps["polyp_id"].to_list()
     # Procedure 4 is on both sides; one polyp is left out.
-    lists = {
-        "train": names[:7],
-        "test": names[7:15],
-    }
+    lists = {"train": names[:7], "test": names[7:15]}
     path = tmp_path / "split.json"
 
     def assert_split_refused(content: Any, message: str) -> None:

@@ -23,11 +23,7 @@ from polyplink.evaluate.samples import Samples
 from polyplink_lab.cli.reproduce import reproduce
 from polyplink_lab.reproduce import reproduction
 from polyplink_lab.reproduce.crop_variants import named_figures
-from polyplink_lab.reproduce.encoders_under_test import (
-    Workspace,
-    has_recipe,
-    untrained_stand_in,
-)
+from polyplink_lab.reproduce.encoders_under_test import Workspace, has_recipe, untrained_stand_in
 from polyplink_lab.reproduce.published_tables import (
     PUBLISHED_MAP,
     PublishedTable,
@@ -38,7 +34,7 @@ from polyplink_lab.reproduce.reproduced_table import ReproducedTable, best_cells
 from polyplink_lab.reproduce.reproduction import find_part, incomparable, similarity_form, task_part
 from polyplink_lab.reproduce.reproduction_plan import Step
 from polyplink_lab.reproduce.standing import STANDINGS
-from tests.cli.calls import polyplink
+from tests.cli.calls import polyplink, printed_json, succeed
 from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
 from tests.samples import write_procedures
@@ -237,16 +233,12 @@ def test_size_and_histology_use_lists_of_polyps(
     assert f"Polyps of size: {lists}. Polyps of histology: {other}." in result.settings
     tested = {cell.column: cell.ours.n for cell in result.cells if cell.units_of == "polyps"}
     assert tested == {"F1-Score": len(names) - 4, "Acc": 4}
-    for split, message in (
-        (str(tmp_path / "no.json"), "no file .*no.json that divides polyps"),
-        (f"size={sample_run.run / 'run.json'}", "does not divide polyps"),
-    ):
-        with pytest.raises(PolyplinkError, match=message):
-            run("ntssl/2", split=[split], **options)
+    with pytest.raises(PolyplinkError, match="does not divide polyps"):
+        run("ntssl/2", split=[f"size={sample_run.run / 'run.json'}"], **options)
     ntssl = f"ntssl={sample_run.run}"
     command = ("reproduce", "ntssl/2", labelled, "--part", "eval", "--only", "ntssl", "--dry-run",
                "--weights", ntssl, "--split", lists, "--device", "cpu")  # fmt: skip
-    steps = json.loads(polyplink(*command, "--json").stdout)
+    steps = printed_json(*command)
     assert {"split of size", "split of histology", "eval"} == {step["part"] for step in steps}
 
 
@@ -387,15 +379,14 @@ def test_a_table_is_computed_again_if_the_weights_file_has_other_content(
 def test_reproduce_prints_a_table_or_json(sample_run: SampleRun, tmp_path: Path) -> None:
     options = ("--workspace", tmp_path, "--part", "eval", "--grid", "demo", "--workers", "1")
     command = ("reproduce", "ta/1", sample_run.data, *options, "--only", "none", "--device", "cpu")
-    result = polyplink(*command)
-    assert result.exit_code == 0, result.stderr
+    result = succeed(*command)
     assert "not comparable with the paper" in result.stdout
     assert (tmp_path / "ta" / "1" / "table.html").is_file()
-    assert json.loads(polyplink(*command, "--json").stdout)["name"] == "ta/1"
+    assert printed_json(*command)["name"] == "ta/1"
 
 
 def test_list_names_the_requirements_of_every_table() -> None:
-    listed = json.loads(polyplink("reproduce", "list", "--json").stdout)
+    listed = printed_json("reproduce", "list")
     states = {state["name"]: state for state in listed}
     assert list(states) == list(published())
     assert len(listed) == len(states) == 48

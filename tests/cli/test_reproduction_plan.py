@@ -1,6 +1,5 @@
 """The steps of `reproduce --dry-run`, compared with a count by hand."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder, s
 from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.reproduction import ReproductionSettings, plan
 from polyplink_lab.reproduce.reproduction_plan import Step, cost
-from tests.cli.calls import polyplink
+from tests.cli.calls import polyplink, printed_json
 from tests.cli.labelled_polyps import write_labelled
 
 RATE = 1e9  # multiply-accumulates per second
@@ -109,7 +108,7 @@ def test_existing_runs_are_done_and_missing_files_have_a_reason(
     assert states["train ntssl-frame-small"] == "to do"
     command = ("reproduce", "ntssl/1", labelled, "--only", "ntssl", "--only", "endovit", "--part",
              "eval", "--dry-run", "--device", "cpu", "--grid", "demo")  # fmt: skip
-    listed = json.loads(polyplink(*command, "--json").stdout)
+    listed = printed_json(*command)
     reasons = {step["what"]: step["why"] for step in listed if step["state"] == "missing"}
     assert "ntssl trains on rc27: rc27 consists of 27 procedures" in reasons["encoder ntssl"]
     assert "--set part=NAME" in reasons["encoder ntssl"]

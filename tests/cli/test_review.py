@@ -25,7 +25,7 @@ from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record
 from polyplink.serve.desk import Desk
 from polyplink.serve.finished_reviews import finished_procedures, fit_reviews
-from tests.cli.calls import polyplink
+from tests.cli.calls import polyplink, printed_json, succeed
 from tests.conftest import SampleRun
 
 
@@ -110,8 +110,7 @@ def test_a_review_of_views_that_no_longer_exist_is_not_used(
         return json.loads(record.read_text()), record.with_name("report.html").read_text()
 
     # The same views: the review stays, and output and report say that it exists.
-    again = polyplink("count", weights, data, "--part", "eval", "-o", folder, "--device", "cpu")
-    assert again.exit_code == 0, again.stderr
+    again = succeed("count", weights, data, "--part", "eval", "-o", folder, "--device", "cpu")
     assert "1 procedure (001-005) has been reviewed here." in again.stdout
     assert f"polyplink hand-off {folder}" in (folder / "report.html").read_text()
     assert all(one["reviewed"] for one in handed_off()[0]["procedures"])
@@ -151,9 +150,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert "mark some as finished in `polyplink review`" in refused.stderr
     desk = finish_review(count_folder, sample_run.data)
     truth = read_data(sample_run.data).detections
-    hand_off = polyplink("hand-off", count_folder, "--language", "de", "--json")
-    assert hand_off.exit_code == 0, hand_off.stderr
-    files = json.loads(hand_off.stdout)["files"]
+    files = printed_json("hand-off", count_folder, "--language", "de")["files"]
     assert any(file.endswith("polyps.xlsx") for file in files)
     learning = learn_from(str(sample_run.weights), str(count_folder), out=tmp_path / "learned")
     assert learning.value.procedures == 5
@@ -203,7 +200,7 @@ def test_invalid_review_folders_are_refused(
 ) -> None:
     for arguments, message in (
         ((tmp_path,), "count.json is missing"),
-        ((count_folder, "--mask-overlay", "1,2"), "give LEFT,TOP,WIDTH,HEIGHT"),
+        ((count_folder, "--mask-overlay", "1,2,3"), "give LEFT,TOP,WIDTH,HEIGHT"),
         ((count_folder, "--mask-overlay", "1,2,0,9"), "1,2,0,9 hides nothing of any frame"),
         (
             (count_folder, "--mask-overlay", "9,999,9,9"),

@@ -8,7 +8,7 @@ import pytest
 
 from polyplink_lab.bench.cases import imported
 from polyplink_lab.simulate.tolerance_checks import Row
-from tests.cli.calls import polyplink
+from tests.cli.calls import polyplink, printed_json
 
 
 @pytest.mark.slow
@@ -25,8 +25,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 
 
 def test_simulate_writes_tables(tmp_path: Path) -> None:
-    options = ("--preset", "smoke", "--write", "tables", "--workers", "1", "--json")
-    counts = json.loads(polyplink("simulate", tmp_path, "--times", "2", *options).stdout)
+    options = ("--preset", "smoke", "--write", "tables", "--workers", "1")
+    counts = printed_json("simulate", tmp_path, "--times", "2", *options)
     # Twice the four procedures and eight polyps of the preset.
     assert (counts["procedures"], counts["polyps"], counts["preview"]) == (8, 16, {})
     assert (tmp_path / "detections.parquet").is_file()

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.data.tables import DataSet, read_data, write_data
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.samples import write_procedures
 
 
@@ -25,20 +25,16 @@ def test_shares_divide_no_patient_and_depend_on_the_seed(tmp_path: Path) -> None
     splits = []
     for seed in ("0", "0", "1", "2"):
         options = ("--shares", "train=0.5,eval=0.25,test=0.25", "--seed", seed)
-        result = polyplink("split", folder, *options)
-        assert result.exit_code == 0, result.output
+        succeed("split", folder, *options)
         splits.append(read_data(folder).splits)
     assert [len(ids) for ids in splits[0].values()] == [4, 2, 2]
     assert splits[0] == splits[1]
     assert len({str(split) for split in splits}) > 1
-    findings = json.loads(polyplink("doctor", folder, "--no-images", "--json").stdout)
+    findings = printed_json("doctor", folder, "--no-images")
     assert not [f for f in findings if f["check"] == "patient in two parts"]
     assert "replaced the parts train, eval, test" in polyplink("split", folder).stderr
-    all_parts = polyplink("prepare", folder, "--part", "all", "--no-crops", "--json")
-    assert json.loads(all_parts.stdout)["procedures"] == 8
-    (folder / "splits.json").write_text("5")
-    refused = polyplink("prepare", folder, "--part", "eval", "--no-crops")
-    assert_refused(refused, "splits.json is not a mapping of parts")
+    all_parts = printed_json("prepare", folder, "--part", "all", "--no-crops")
+    assert all_parts["procedures"] == 8
 
 
 def test_lists_with_overlaps_or_unknown_procedures_are_refused(tmp_path: Path) -> None:
@@ -58,5 +54,5 @@ def test_lists_with_overlaps_or_unknown_procedures_are_refused(tmp_path: Path) -
     refused = polyplink("split", folder, "--shares", "train=0.5,all=0.5")
     assert_refused(refused, "--shares: 'all' names all procedures")
     lists.write_text(json.dumps({"train": [first, second], "test": [third]}))
-    assert polyplink("split", folder, "--lists", lists).exit_code == 0
+    succeed("split", folder, "--lists", lists)
     assert read_data(folder).part("test") == [third]

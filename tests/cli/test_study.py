@@ -11,7 +11,7 @@ from polyplink.core.artefacts import read_json, write_json
 from polyplink.data.tables import read_data, write_data
 from polyplink.learn.train_config import TrainConfig
 from polyplink_lab.reproduce import encoders_under_test
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import TINY, SampleRun
 from tests.samples import write_procedures
 
@@ -43,8 +43,7 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
     recipes.write_text(RECIPES)
     out = tmp_path / "study"
     options: tuple[str | Path, ...] = (data, "-o", out, "--seeds=2", *SETS, *FAST, *KINDS)
-    result = polyplink("study", "ntssl-demo", f"{recipes}:shuffled", f"{recipes}:broken", *options)
-    assert result.exit_code == 0, result.output
+    result = succeed("study", "ntssl-demo", f"{recipes}:shuffled", f"{recipes}:broken", *options)
     # A mistake in one recipe is reported, and the others are trained.
     assert result.stderr.count("warning: broken, seed ") == 2
     assert "minus ntssl-demo:" in result.stdout
@@ -69,8 +68,7 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
     assert len(weights) == 4
     corrected = recipes.with_name("corrected_recipes.py")
     corrected.write_text(RECIPES.replace("init_from=nowhere", "seed=43"))
-    second = polyplink("study", "ntssl-demo", f"{corrected}:broken", *options, "--seeds=1")
-    assert second.exit_code == 0, second.output
+    second = succeed("study", "ntssl-demo", f"{corrected}:broken", *options, "--seeds=1")
     assert second.stderr.count("epoch 1 of 1") == 1
     after = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/weights.safetensors")}
     assert weights.items() <= after.items()

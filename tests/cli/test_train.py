@@ -13,12 +13,7 @@ from polyplink import train
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_data
 from polyplink.encoders.build import build_encoder
-from polyplink.encoders.config import (
-    REFERENCE_MEAN,
-    REFERENCE_STD,
-    FoundationConfig,
-    SfeConfig,
-)
+from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, SfeConfig
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights

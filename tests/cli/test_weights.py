@@ -22,7 +22,7 @@ from polyplink.encoders.weights import read_record, weights_path
 from polyplink.models.shipped import ENCODER
 from polyplink.recipes.paper_cost import cost_of
 from polyplink_lab.reproduce.published_tables import published
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun
 from tests.encoders.checkpoints import caformer_shapes, golden_state
 from tests.samples import write_procedures
@@ -35,11 +35,11 @@ cached_cost = cache(cost_of)
 def test_added_weights_are_listed_shown_and_used_by_name(tmp_path: Path) -> None:
     surgenet = tmp_path / "SurgeNetXL_checkpoint_epoch0050_teacher.pth"
     torch.save(golden_state(caformer_shapes()), surgenet)
-    command = ("weights", "add", surgenet, "--preset", "reference", "--json")
-    added = json.loads(polyplink(*command).stdout)
+    command = ("weights", "add", surgenet, "--preset", "reference")
+    added = printed_json(*command)
     assert (added["name"], added["tensors"]) == ("surgenet", 152)
     assert added["sha256"] == file_key(surgenet)
-    rows = {r["name"]: r for r in json.loads(polyplink("weights", "list", "--json").stdout)}
+    rows = {r["name"]: r for r in printed_json("weights", "list")}
     assert rows["surgenet"]["path"] == added["path"]
     assert rows["endofm"]["path"] == ""
     assert set(rows) == {ENCODER, *FOUNDATION}
@@ -145,8 +145,7 @@ def test_the_cost_of_an_encoder_is_printed() -> None:
     for weights, size, options in ((ENCODER, 224, ()), (path, 96, ("--size", "96"))):
         with FlopCounterMode(display=False) as counter:
             unwrapped(encoder)(torch.zeros(1, size, size, 3, dtype=torch.uint8), [1])
-        command = ("weights", "cost", weights, "--frames", "1", *options, "--json")
-        cost = json.loads(polyplink(*command).stdout)
+        cost = printed_json("weights", "cost", weights, "--frames", "1", *options)
         assert (cost["name"], cost["size"], cost["params_m"]) == (weights, size, millions)
         assert cost["all_macs_g"] == pytest.approx(counter.get_total_flops() / 2e9)
 
@@ -155,11 +154,9 @@ def test_a_saved_folder_can_be_added_by_name_and_a_changed_file_is_refused(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     out = tmp_path / "shared"
-    saved = polyplink("weights", "save", sample_run.weights, out, "--json")
-    assert saved.exit_code == 0, saved.stderr
-    assert json.loads(saved.stdout)["procedures_named"] == 4
-    added = polyplink("weights", "add", out, "--as", "again", "--json")
-    assert added.exit_code == 0, added.stderr
+    saved = printed_json("weights", "save", sample_run.weights, out)
+    assert saved["procedures_named"] == 4
+    succeed("weights", "add", out, "--as", "again")
     path = weights_path(Path("again"))
     assert path.read_bytes() == (out / "model.safetensors").read_bytes()
     assert_refused(polyplink("weights", "add", tmp_path), "has no model.safetensors")

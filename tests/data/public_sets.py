@@ -17,11 +17,7 @@ from polyplink.data.sets.real_colon import import_real_colon, write_real_colon
 from polyplink.data.sets.sun import import_sun, write_sun
 from polyplink.data.tables import TABLES, DataSet, Imported
 from tests.data.packing import files_of, pack
-from tests.data.sample_sets import (
-    data_set,
-    procedure_row,
-    unlabelled_row,
-)
+from tests.data.sample_sets import data_set, procedure_row, unlabelled_row
 
 
 def picture(data: DataSet) -> Callable[[str, int], NDArray[np.uint8]]:

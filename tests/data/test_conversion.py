@@ -18,14 +18,8 @@ from polyplink.data.conversion import convert
 from polyplink.data.files import folders
 from polyplink.data.formats.csv import import_csv
 from polyplink.data.tables import TABLES, DataSet, Imported
-from tests.data.sample_sets import (
-    BOX_IMPORTERS,
-    HEIGHT,
-    WIDTH,
-    box_sets,
-    procedure_row,
-    scored_set,
-)
+from tests.data.every_format import READERS, write_format
+from tests.data.sample_sets import BOX_IMPORTERS, HEIGHT, WIDTH, box_sets, procedure_row, scored_set
 from tests.data.videos import write_video
 
 
@@ -91,6 +85,16 @@ def test_splits_are_written_where_supported_and_progress_is_reported(
     monkeypatch.setattr(folders, "worker_pool", lambda _: nullcontext(PicklingPool()))
     assert BOX_IMPORTERS[name](tmp_path, workers=2).data.key == imported.key
     assert imported.splits == (data.splits if keeps_splits else {})
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_byte_order_marks_and_windows_lines_do_not_matter(name: str, tmp_path: Path) -> None:
+    before = READERS[name](write_format(name, tmp_path)).data
+    for path in tmp_path.rglob("*"):
+        if path.suffix in (".csv", ".ini", ".json", ".txt", ".xml"):
+            end = " \r\n\r\n" if path.suffix == ".txt" else "\r\n"
+            path.write_bytes(f"\ufeff{path.read_text()}".replace("\n", end).encode())
+    assert READERS[name](tmp_path).data.key == before.key
 
 
 def test_values_that_a_format_cannot_hold_are_counted(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Hostile values and names: each is refused or left out, with a message."""
 
-import functools
 import gzip
 import os
 import re
@@ -8,42 +7,22 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.conversion import convert
 from polyplink.data.files import limits
 from polyplink.data.tables import Imported
-from tests.data.packing import files_of, pack
-from tests.data.public_sets import SETS, picture
-from tests.data.sample_sets import BOX_IMPORTERS, scored_set, small_set
+from tests.data.every_format import files_in, write_format
+from tests.data.packing import pack
+from tests.data.public_sets import SETS
+from tests.data.sample_sets import BOX_IMPORTERS, small_set
 
 HUGE_NUMBER, TWENTY_DIGITS = "9" * 5000, "9" * 20
 IMPORTERS: dict[str, Callable[..., Imported]] = {
     **BOX_IMPORTERS,
     **{name: public.read for name, public in SETS.items()},
 }
-
-
-@functools.cache
-def files_in(name: str) -> dict[str, bytes]:
-    """The files of a small set in a format."""
-    with TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        if name in SETS:
-            data = SETS[name].small()
-            SETS[name].write(data, folder, frames=None if name == "real-colon" else picture(data))
-        else:
-            convert(scored_set(), name, folder)
-        return files_of(folder)
-
-
-def write_small_set(name: str, folder: Path) -> dict[str, bytes]:
-    """Write the files of a small set into a folder."""
-    pack(folder, files_in(name))
-    return files_in(name)
 
 
 def import_messages(name: str, source: Path) -> str:
@@ -100,7 +79,8 @@ REPLACEMENTS = [
 def test_a_hostile_value_is_refused_or_left_out(
     name: str, part: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
-    files = write_small_set(name, tmp_path)
+    write_format(name, tmp_path)
+    files = files_in(name)
     path = next(p for p in files if part in p and old.encode() in files[p])
     code = "latin-1" if new == "\xff" else "utf-8"
     (tmp_path / path).write_bytes(files[path].replace(old.encode(), new.encode(code), 1))
@@ -112,7 +92,7 @@ def test_a_hostile_value_is_refused_or_left_out(
 def test_long_numbers_in_names_of_archive_members_are_refused_or_left_out(
     name: str, number: str, tmp_path: Path
 ) -> None:
-    files = write_small_set(name, tmp_path / "whole")
+    files = files_in(name)
     renamed: dict[str, bytes] = {}
     for path, data in files.items():
         stem, dot, ending = path.rpartition(".")
@@ -139,14 +119,14 @@ def test_names_that_are_not_utf_8_are_left_out_or_refused(name: str, tmp_path: P
     """The first file, the first folder of each depth, and a member of a tar are renamed."""
     if name == "tar":
         archive = f"{small_set().procedures['procedure_id'][0]}_annotations.tar"
-        files = write_small_set("real-colon", tmp_path / "in")
+        files = files_in("real-colon")
         member = next(data for path, data in files.items() if path.endswith(".xml"))
         pack(tmp_path / "odd" / archive, {os.fsdecode(b"a\xff_0.xml"): member})
         for table in ("video_info.csv", "lesion_info.csv"):
             (tmp_path / "odd" / table).write_bytes(files[table])
         assert "is not UTF-8; rename it" in import_messages("real-colon", tmp_path / "odd")
         return
-    write_small_set(name, tmp_path)
+    write_format(name, tmp_path)
     paths = sorted(tmp_path.rglob("*"))
     first = {(path.is_file(), len(path.parts) * path.is_dir()): path for path in paths[::-1]}
     for path in first.values():

@@ -9,9 +9,7 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from tests.samples import write_procedures
 
 
-def test_the_source_of_boxes_is_the_recorded_detector_or_annotation(
-    tmp_path: Path,
-) -> None:
+def test_the_source_of_boxes_is_the_recorded_detector_or_annotation(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=2)
     data = read_data(folder)
     names = data.procedures["procedure_id"].to_list()

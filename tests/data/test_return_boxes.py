@@ -103,11 +103,7 @@ def boxes_in_file(path: Path, name: str) -> list[Any]:
         content = json.loads(path.read_text())
         records = [{k: v for k, v in row.items() if k not in ("track_id", "polyp")}
                 for row in content["annotations"]]  # fmt: skip
-        return [
-            {**content, "annotations": records},
-            *content,
-            *(list(row) for row in records),
-        ]
+        return [{**content, "annotations": records}, *content, *(list(row) for row in records)]
     if name == "csv":
         with path.open(newline="") as file:
             rows = list(csv.reader(file, delimiter=";"))

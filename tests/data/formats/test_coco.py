@@ -104,10 +104,7 @@ def test_images_without_an_identity_belong_to_the_procedure_of_similar_names(
     imported = import_coco(path)
     rows = imported.data.detections.select("procedure_id", "frame").rows()
     assert rows == [("001-002", 1), ("001-003", 5), ("a", 2), ("s", 1)]
-    for kind in (
-        "and identity_id, placed by its name (a.json, image 2",
-        "1 x image without box",
-    ):
+    for kind in ("and identity_id, placed by its name (a.json, image 2", "1 x image without box"):
         assert [line for line in imported.lines if kind in line]
 
 
@@ -171,19 +168,15 @@ def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> 
         box(-8, -5, track_id=-1),
     ]
     path = write(tmp_path / "all.json", images, boxes, videos=videos)
-    imported = import_coco(path)
-    assert imported.data.detections.select("procedure_id", "frame", "polyp_id").rows() == [
+    data = import_coco(path).data
+    assert data.detections.select("procedure_id", "frame", "polyp_id").rows() == [
         ("a", 0, "a_1"),
         ("a", 1, "left"),
         ("a", 1, None),
         ("b", 8, "b_1"),
     ]
-    procedures = imported.data.procedures.select("procedure_id", "n_frames", "fps").rows()
+    procedures = data.procedures.select("procedure_id", "n_frames", "fps").rows()
     assert procedures == [("b", 9, 25.0), ("a", 5, None)]
-    assert (
-        "2 x track treated as a separate polyp (--identity none if a tracker made it) (first: b_1)"
-        in imported.lines
-    )
     bare = import_coco(path, identity="none").data
     assert bare.polyps.is_empty()
     assert bare.detections["polyp_id"].null_count() == 4
@@ -229,11 +222,6 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     path.write_text('{"images": [1], "annotations": []}')
     with pytest.raises(PolyplinkError, match="images is not a list of records"):
         import_coco(path)
-    with pytest.raises(PolyplinkError, match=r"no file or folder .*nowhere; check the path"):
-        import_coco(tmp_path / "nowhere")
-    path.unlink()
-    with pytest.raises(PolyplinkError, match=r"has no annotation file \(\*\.json\)"):
-        import_coco(tmp_path)
 
 
 def test_one_procedure_name_in_two_data_sets_is_refused(tmp_path: Path) -> None:

@@ -69,16 +69,8 @@ def test_an_export_is_imported(tmp_path: Path) -> None:
     ]
     assert imported.data.detections.select(*"xywh").row(0) == (1.5, 2, 10, 10.25)
     row = imported.data.procedures.row(0, named=True)
-    assert (row["procedure_id"], row["n_frames"], row["width"], row["height"]) == (
-        "clip",
-        9,
-        64,
-        48,
-    )
-    assert (
-        "1 x track treated as a separate polyp (--identity none if a tracker made it) (clip_3)"
-        in imported.lines
-    )
+    columns = ("procedure_id", "n_frames", "width", "height")
+    assert tuple(row[name] for name in columns) == ("clip", 9, 64, 48)
     assert import_cvat(path, identity="none").data.polyps.is_empty()
     by_clear = import_cvat(path, attribute="clear").data.detections["polyp_id"].to_list()
     assert by_clear == ["true", "true", "true", "clip_3"]
@@ -153,21 +145,11 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
         PolyplinkError, match="was exported as CVAT for images; export the task as CVAT for"
     ):
         import_cvat(path)
-    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
-    assert import_cvat(path).data.detections.height == 1
     archive = tmp_path / "a.zip"
-    archive.write_bytes(b"PK\x03\x04 half")
-    with pytest.raises(PolyplinkError, match=r"a\.zip is not a whole zip archive"):
-        import_cvat(archive)
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("other.txt", "")
     with pytest.raises(PolyplinkError, match=r"has no annotations\.xml"):
         import_cvat(archive)
-    with pytest.raises(PolyplinkError, match=r"no file or folder .*nowhere; check the path"):
-        import_cvat(tmp_path / "nowhere")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(PolyplinkError, match=r"has no \*\.xml and no \*\.zip"):
-        import_cvat(tmp_path / "empty")
 
 
 def test_entity_bombs_and_external_entities_are_refused(tmp_path: Path) -> None:

@@ -123,5 +123,13 @@ def test_unusable_boxes_are_counted_or_raised(tmp_path: Path, name: str) -> None
     assert any(re.search(line, str(error.value)) for line in raised)
 
 
+@pytest.mark.parametrize("name", BOX_IMPORTERS)
+def test_a_missing_path_and_a_folder_without_boxes_are_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for source, message in (("nowhere", "nowhere.*; check the path"), ("empty", "empty has no ")):
+        with pytest.raises(PolyplinkError, match=message):
+            BOX_IMPORTERS[name](tmp_path / source)
+
+
 def test_every_written_format_has_unusable_boxes() -> None:
     assert {*UNUSABLE} == {*BOX_IMPORTERS}

@@ -169,14 +169,6 @@ def test_sizes_come_from_data_yaml(tmp_path: Path) -> None:
         import_yolo(tmp_path)
 
 
-def test_byte_order_marks_and_windows_lines_do_not_matter(tmp_path: Path) -> None:
-    write_yolo(scored_set(), tmp_path)
-    before = import_yolo(tmp_path).data.key
-    for path in (tmp_path / "labels").rglob("*.txt"):
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_text().replace("\n", " \r\n\r\n").encode())
-    assert import_yolo(tmp_path).data.key == before
-
-
 def test_labels_without_a_frame_and_second_labels_of_a_frame_are_left_out(tmp_path: Path) -> None:
     kinds = "without a procedure and a frame in its name", "further file of the same frame"
     root = write_labels(tmp_path, **dict.fromkeys(("v_0", "polyp", "v_00"), "0 0.5 0.5 0.5 0.5\n"))
@@ -190,10 +182,6 @@ def test_labels_without_a_frame_and_second_labels_of_a_frame_are_left_out(tmp_pa
 
 
 def test_invalid_folders_and_options_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolyplinkError, match=r"no folder .*nowhere; check the path"):
-        import_yolo(tmp_path / "nowhere")
-    with pytest.raises(PolyplinkError, match=r"has no labels \(labels/\*\.txt\); check the path"):
-        import_yolo(tmp_path)
     root = write_labels(tmp_path, v_0="0 0.5 0.5 0.5 0.5\n")
     with pytest.raises(
         PolyplinkError, match="give the size of the frames with --size WxH, or put the images"
@@ -246,15 +234,7 @@ def test_written_boxes_are_relative_to_the_image_size(tmp_path: Path) -> None:
     folder = tmp_path / "labels" / "001-001"
     assert sorted(path.name for path in folder.iterdir()) == ["000000.txt", "000001.txt"]
     text = (folder / "000001.txt").read_text().splitlines()
-    assert text[1].split() == [
-        "0",
-        "0.703125",
-        repr(35 / 48),
-        "0.15625",
-        repr(10 / 48),
-        "-1.0",
-        "2",
-    ]
+    assert text[1] == f"0 0.703125 {35 / 48!r} 0.15625 {10 / 48!r} -1.0 2"
     assert "width: 64\nheight: 48\n" in (tmp_path / "data.yaml").read_text()
     with pytest.raises(PolyplinkError, match="labels exists already"):
         write_yolo(scored_set(), tmp_path)

@@ -25,11 +25,7 @@ def test_every_frame_is_written_as_a_file(tmp_path: Path) -> None:
                     [procedure_row("Test_7", 3)])  # fmt: skip
     write_ldpolyp(data, tmp_path)
     texts = {p.name: p.read_text() for p in (tmp_path / "Test" / "Annotations" / "7").iterdir()}
-    assert texts == {
-        "0001.txt": "0\n",
-        "0002.txt": "2\n1 2 4 6\n5 5 6 6\n",
-        "0003.txt": "0\n",
-    }
+    assert texts == {"0001.txt": "0\n", "0002.txt": "2\n1 2 4 6\n5 5 6 6\n", "0003.txt": "0\n"}
 
 
 def test_a_video_has_one_polyp_or_none_with_tracklet_safe_identity(root: Path) -> None:

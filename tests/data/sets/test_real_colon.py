@@ -146,13 +146,6 @@ def test_invalid_folders_and_tables_are_refused(root: Path) -> None:
         import_real_colon(root)
 
 
-def test_simulated_sets_keep_their_name(root: Path) -> None:
-    assert set(import_real_colon(root).data.procedures["dataset"]) == {"real-colon"}
-    record = '{"command": "simulate", "settings": {"name": "tiny"}, "seed": 3}'
-    (root / "run.json").write_text(record)
-    assert set(import_real_colon(root).data.procedures["dataset"]) == {"simulated tiny 3"}
-
-
 def source_of(folder: Path, *frames: list[Edges], polyp: str | None = "p_1") -> ProcedureSource:
     """Write one XML file per list of boxes (left, top, right, bottom)."""
     annotations = folder / "p_annotations"
