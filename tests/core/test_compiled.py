@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import polyplink.core.compiled
-from polyplink.core.compiled import digest
+from polyplink.core.compiled import digest, njit
 
 BASE = "STEP = {step}\n\n\ndef unread() -> None:\n    pass\n"
 CALLEE = """from polyplink.core.compiled import njit
@@ -82,6 +82,19 @@ def test_cached_code_is_not_used_after_an_inlined_constant_changed(
     assert (cache / "hits").read_text() == "1"
     (pack / "base.py").write_text(BASE.format(step=100))
     assert twice_of_one(pack, cache) == 201
+
+
+def increased(x: int) -> int:
+    """A function to compile, in a file of the package `tests`."""
+    return x + 1
+
+
+def test_functions_compile_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    caching = pytest.importorskip("numba.core.caching")
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder can be written
+    compiled = njit()(increased)
+    assert compiled(1) == 2
+    assert compiled.signatures  # compiled, not run as Python
 
 
 def fresh_digest(pack: Path) -> str:

@@ -10,6 +10,8 @@ them every change of any file would compile every function anew.
 Copy arrays in a loop, not by `a[:] = b`: for the assignment, numba also compiles the error message
 for unequal shapes, which takes two seconds in every process without cached code.
 
+Where no cache can be written, as for a service without a home folder, every process compiles anew.
+
 numba is imported when a compiled function is first called. Without it (an installation without the
 extra `encoders`) the functions run as plain Python: the same results, hundreds of times slower.
 """
@@ -76,7 +78,11 @@ class _Compiled:
         if path.is_file():  # without source files there is no cache
             root = Path(cast("str", sys.modules[function.__module__.split(".")[0]].__file__)).parent
             function.__qualname__ += f"_{digest(path, root)}"
-        return numba.njit(cache=True, nogil=True, **self._options)(function)
+        options = {"nogil": True} | self._options
+        try:
+            return numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # no folder for the cache: neither package nor home can be written
+            return numba.njit(**options)(function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self._dispatcher(*arguments, **keywords)
