@@ -212,6 +212,34 @@ def test_counting_of_procedures_of_one_polyp_each_is_said_to_show_nothing(
     assert {no_links, nothing, arbitrary} <= {*result.value.notes}
 
 
+def test_procedures_of_one_patient_are_said_to_make_intervals_too_narrow(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    data = write_procedures(tmp_path / "data", procedures=7, polyps=1, views=2)
+    tables = read_data(data)
+    patients = pl.Series(["a", "a", "b", "c", "d", "e", "f"])
+    other = tables.procedures.with_columns(dataset=pl.lit("another"), patient=patients)
+    names = other["procedure_id"].to_list()
+    parts = {"shared": names[:6], "five": names[:5], "apart": names[1:]}
+    write_data(data, DataSet.of(tables.detections, other, tables.polyps, parts))
+
+    def said(part: str) -> list[str]:
+        result = evaluate_weights(
+            sample_run.weights,
+            data,
+            out=tmp_path / part,
+            part=part,
+            tasks=["retrieval"],
+            baselines=False,
+            device="cpu",
+        )
+        return [w for w in result.warnings if "independent" in w and w in result.value.notes]
+
+    (warning,) = said("shared")
+    assert warning.startswith("6 procedures are of 5 patients: ")
+    assert said("five") == said("apart") == []  # five have no interval
+
+
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_labelled(tmp_path_factory.mktemp("probed_tasks"), procedures=6)

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ def increased(x: int) -> int:
 def test_functions_compile_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     caching = pytest.importorskip("numba.core.caching")
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder can be written
-    compiled = njit()(increased)
+    compiled: Any = njit()(increased)
     assert compiled(1) == 2
     assert compiled.signatures  # compiled, not run as Python
 

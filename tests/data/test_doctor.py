@@ -110,6 +110,18 @@ def test_skipped_frames_and_duplicate_boxes_are_reported() -> None:
     assert gap.count == 2
 
 
+def test_a_procedure_under_two_names_is_reported() -> None:
+    boxes = [(frame, 4 + frame, 5, 20, 16) for frame in range(5)]
+    rows: list[tuple[Any, ...]] = [
+        (name, *box, None) for name in "abc" for box in (boxes if name < "c" else boxes[1:])
+    ]
+    rows += [("d", frame + 1, *sides, None) for frame, *sides in reversed(boxes)]  # b, later
+    procedures = [procedure_row(name) for name in "abcd"]
+    (finding,) = findings_of(data_set(rows, [], procedures), "procedure twice")
+    assert finding.count == 2  # b and d; c has four boxes
+    assert finding.what == "procedures a and b have the same boxes"
+
+
 def test_almost_equal_names_are_reported() -> None:
     names = ["001-001", "1-001", "001_001", "001-010", "Case 1", "case1 ", "CASE-1", "a"]
     assert near_names(names).rows() == [

@@ -253,6 +253,7 @@ def evaluate_weights(
         comparison,
         counting_limits,
         probe_notes,
+        shared_patients,
         with_probes,
     )
     from polyplink.report.page import write_report
@@ -277,7 +278,10 @@ def evaluate_weights(
     with record.stage("evaluate"):
         settings = replace(settings, chosen_on=_with_tracklets(chosen_on, samples.procedures))
         evaluation, tables, remarks = _measure(encoded, samples, settings)
-    limits = counting_limits(evaluation, samples, settings)
+    limits = (
+        *shared_patients(encoded.prepared.data.procedures, samples, settings),
+        *counting_limits(evaluation, samples, settings),
+    )
     remarks = (*limits, *remarks, *probe_notes(probed))
 
     # The table, the report and the other files.
@@ -423,7 +427,7 @@ def _result(evaluated: Evaluated, names: Sequence[str], limits: Sequence[str]) -
     Args:
         evaluated: The evaluation.
         names: Names of the weights.
-        limits: Notes to print as warnings, from `counting_limits`.
+        limits: Notes to print as warnings.
     """
     from polyplink.report.printed_tables import comparison_table, difference_tables
 

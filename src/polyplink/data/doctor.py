@@ -6,6 +6,7 @@ figshare 22202866 (REAL-Colon: its README says CC BY 4.0, the description in the
 (PolypsSet); figshare 28030115 (Polyp-Size).
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # worst first
 
 TINY_PIXELS = 8.0  # below this a crop shows no polyp
+FEWEST_ALIKE = 5  # so many equal boxes are no coincidence
 _BOX = "procedure {procedure_id}, frame {frame}: box ({x:g}, {y:g}, {w:g}, {h:g})"
 _IN_FRAME = "procedure {procedure_id}, frame {frame}"
 _ONE_PART = "leave it in one part: results on the other would be too good"
@@ -112,6 +114,7 @@ def diagnose(
         *_of_splits(data),
         *_of_boxes(data),
         *_of_names(data),
+        _of_repeated_procedures(data),
         *_of_polyps_and_procedures(data),
         *_of_gaps(data),
         *_licences(data),
@@ -300,6 +303,28 @@ def _of_names(data: DataSet) -> list[_Check]:
         )
         for column, table in columns.items()
     ]
+
+
+def _of_repeated_procedures(data: DataSet) -> _Check:
+    """Procedures with the boxes of another one: `FEWEST_ALIKE` or more, after the same steps."""
+    sides = ["frame", "x", "y", "w", "h"]
+    step = pl.col("frame") - pl.col("frame").min().over("procedure_id")
+    boxes = data.detections.select("procedure_id", *sides).with_columns(frame=step)
+    first: dict[bytes, str] = {}
+    pairs = []
+    for (name,), rows in boxes.group_by("procedure_id", maintain_order=True):
+        if rows.height >= FEWEST_ALIKE:
+            content = hashlib.blake2b(rows.select(sides).sort(sides).to_numpy().tobytes()).digest()
+            first_name = first.setdefault(content, str(name))
+            if first_name != name:
+                pairs.append((first_name, name))
+    return _Check(
+        "warning",
+        "procedure twice",
+        pl.DataFrame(pairs, schema={"first": pl.String, "second": pl.String}, orient="row"),
+        "procedures {first} and {second} have the same boxes",
+        "leave one of them: figures and intervals take them as two, also in two parts",
+    )
 
 
 def _of_polyps_and_procedures(data: DataSet) -> list[_Check]:

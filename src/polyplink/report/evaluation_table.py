@@ -12,7 +12,7 @@ from polyplink.core.messages import Message
 from polyplink.core.parts import CLUSTERERS, METRICS
 from polyplink.core.text import many
 from polyplink.evaluate.evaluation import EncoderFigures, Evaluation, EvaluationSettings
-from polyplink.evaluate.intervals import no_different
+from polyplink.evaluate.intervals import FEWEST, no_different
 from polyplink.evaluate.metric import TASKS, WITHOUT_OWN, Metric, Task, metrics_of
 from polyplink.evaluate.probe import PROBE_METRICS
 from polyplink.evaluate.probe_tasks import PROBES, Probed
@@ -292,6 +292,27 @@ def counting_limits(
             "polyp each, where joining tracklets is never wrong."
         )
     return tuple(lines)
+
+
+def shared_patients(
+    procedures: pl.DataFrame, samples: Samples, settings: EvaluationSettings
+) -> tuple[str, ...]:
+    """Say, in a sentence, if intervals rest on fewer patients than procedures.
+
+    Args:
+        procedures: The table of procedures.
+        samples: The tracklets of all procedures, those to choose settings on included.
+        settings: The procedures to choose settings on.
+    """
+    names = [name for name in samples.procedures if name not in settings.chosen_on]
+    rows = procedures.filter(pl.col("procedure_id").is_in(names))
+    patients = rows.select("dataset", "patient").n_unique()
+    if rows.height < FEWEST or patients == rows.height:  # fewer have no interval
+        return ()
+    return (
+        f"{rows.height} procedures are of {many(patients, 'patient')}: intervals take procedures "
+        "as independent, and are too narrow if those of one patient are alike.",
+    )
 
 
 def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
