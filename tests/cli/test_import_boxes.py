@@ -291,6 +291,7 @@ def test_a_table_of_frames_gives_sequence_and_polyp_of_masks(tmp_path: Path) -> 
     for table, message in (
         ("name\n1\n", "frames.csv has no column image, procedure_id"),
         ("image,procedure_id,frame\n1,s1,0:02\n", "frame '0:02' is not a whole number"),
+        ("image,procedure_id,frame\n1,s1,1e30\n", "frame '1e30' is not a whole number"),
         ("image,procedure_id,polyp_id\n1,s1,a\n1.tif,s1,b\n", "several rows for the image '1'"),
     ):
         (source / "frames.csv").write_text(table)

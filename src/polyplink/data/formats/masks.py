@@ -217,13 +217,13 @@ def _frame_table(path: Path, first: int) -> pl.DataFrame:
         )
     frame = pl.int_range(pl.len(), dtype=pl.Int64).over("procedure_id") + first
     if "frame" in table.columns:
-        is_whole = (number("frame").floor() == number("frame")).fill_null(False)
+        frame = number("frame").cast(pl.Int64, strict=False)  # null beyond 64 bits
+        is_whole = (frame == number("frame")).fill_null(False)
         wrong = table.filter((pl.col("frame").str.strip_chars() != "") & ~is_whole)["frame"]
         if wrong.len():
             raise PolyplinkError(
                 f"{path}: frame {wrong[0]!r} is not a whole number", "number the frames"
             )
-        frame = number("frame").cast(pl.Int64)
     polyp_id = pl.lit(None, pl.String)
     if "polyp_id" in table.columns:
         polyp_id = pl.when(~no_polyp("polyp_id")).then("polyp_id")
