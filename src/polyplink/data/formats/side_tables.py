@@ -25,17 +25,13 @@ from polyplink.data.tables import (
 )
 
 KEYS = ["procedure_id", "polyp_id"]
-_FLOAT = r"^(\d+)\.0$"
 
 
 def whole_polyp_ids(table: pl.DataFrame) -> pl.DataFrame:
-    """A table with polyp ids 7 and 8 for 7.0 and 8.0, as pandas writes numbers with missing ones.
-
-    Other ids are not changed, nor is a table without a column polyp_id.
-    """
-    if "polyp_id" not in table.columns or not table["polyp_id"].str.contains(_FLOAT).all():
+    """A table with the polyp id 7 for 7.0, as pandas writes it in a column with missing values."""
+    if "polyp_id" not in table.columns:
         return table
-    return table.with_columns(pl.col("polyp_id").str.replace(_FLOAT, "${1}"))
+    return table.with_columns(pl.col("polyp_id").str.replace(r"^(\d+)\.0$", "${1}"))
 
 
 def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.DataFrame]:
