@@ -72,14 +72,14 @@ from polyplink.serve.desk import Desk
 from polyplink.streaming.sources import boxes_from
 from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.settings import PrepareSettings
-from tests.cli.test_live import lines
+from tests.cli.live_lines import lines
 from tests.data.every_format import READERS, write_format
 from tests.data.packing import files_of, pack
 from tests.data.sample_sets import scored_set, small_set
-from tests.data.sets.test_facts import spreadsheet
+from tests.data.spreadsheets import spreadsheet
 from tests.data.videos import write_video
+from tests.detect.models import outputs_of, write_model
 from tests.detect.test_detect import SETTINGS as TRACKS, MovingBox, detect_into, write_frames
-from tests.detect.test_onnx import outputs_of, write_model
 from tests.encoders.small import SFE, TRANSFORMER, random_crops, random_encoder
 from tests.fuzz_pages import live_page, review, write_requests
 from tests.mutations import misplace, spoil

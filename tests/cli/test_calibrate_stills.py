@@ -24,7 +24,7 @@ from polyplink.stills.still_views import draw_views
 from polyplink.tracklets.settings import PrepareSettings
 from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
-from tests.detect.test_onnx import write_model
+from tests.detect.models import write_model
 from tests.encoders.small import SFE
 
 

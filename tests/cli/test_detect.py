@@ -28,7 +28,7 @@ from polyplink.models.shipped import DETECTOR, shipped_model
 from polyplink.tracklets.settings import TrackSettings
 from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun
-from tests.detect.test_onnx import write_model
+from tests.detect.models import write_model
 from tests.samples import copy_frames
 
 

@@ -38,6 +38,11 @@ from tests.data.sample_sets import data_set, small_set, unlabelled_row
 from tests.samples import write_procedures
 
 
+def write_boxes(path: Path, *rows: str) -> Path:
+    path.write_text("\n".join(["procedure_id,frame,x,y,w,h", *rows, ""]))
+    return path
+
+
 def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) -> None:
     data = read_data(write_procedures(tmp_path, procedures=2, views=1, length=8, images=False))
     write_real_colon(data, tmp_path / "raw")
@@ -58,9 +63,8 @@ def test_tables_and_run_record_are_written_outside_the_data_set(tmp_path: Path) 
 
 
 def test_boxes_that_doctor_objects_to_are_named_on_import(tmp_path: Path) -> None:
-    boxes, out = tmp_path / "boxes.csv", tmp_path / "out"
-    rows = ["a,0,1,1,9,9", "a,1,60,1,9,9"]
-    boxes.write_text("\n".join(["procedure_id,frame,x,y,w,h", *rows, *rows]))
+    rows, out = ["a,0,1,1,9,9", "a,1,60,1,9,9"], tmp_path / "out"
+    boxes = write_boxes(tmp_path / "boxes.csv", *rows, *rows)
     imported = succeed("import", "csv", boxes, out, "--size", "64x48")
     assert f"{out}: 1 procedure, no polyp id, 2 boxes" in imported.stdout  # not "0 polyps"
     text = imported.stderr.replace("\n", " ")
@@ -86,11 +90,9 @@ def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
 
 
 def test_warnings_of_an_import_are_written(tmp_path: Path) -> None:
-    (tmp_path / "boxes.csv").write_text(
-        "procedure_id,frame,x,y,w,h\na,0,1,1,5,5\na,1,1,1,0,5\n", encoding="utf-8"
-    )
+    boxes = write_boxes(tmp_path / "boxes.csv", "a,0,1,1,5,5", "a,1,1,1,0,5")
     out = tmp_path / "out"
-    imported = import_data("csv", tmp_path / "boxes.csv", out, size="64x48", dataset="mine")
+    imported = import_data("csv", boxes, out, size="64x48", dataset="mine")
     lines = [f"While reading the boxes: {warning}." for warning in imported.warnings]
     assert [one["text"] for one in json.loads((out / "warnings.json").read_text())] == lines
     assert list(map(str, read_warnings(out))) == lines != []
@@ -103,7 +105,7 @@ def test_warnings_of_an_import_are_written(tmp_path: Path) -> None:
             read_warnings(out)
     assert imported.value.procedures.select("dataset", "width").rows() == [("mine", 64)]
     with pytest.raises(PolyplinkError, match="without --strict"):
-        import_data("csv", tmp_path / "boxes.csv", out, size="64x48", strict=True)
+        import_data("csv", boxes, out, size="64x48", strict=True)
 
 
 @contextmanager
@@ -162,7 +164,7 @@ def test_a_source_may_be_the_working_folder(
 
 def test_the_data_of_another_source_are_replaced_only_on_request(tmp_path: Path) -> None:
     for name in "ab":
-        (tmp_path / f"{name}.csv").write_text(f"procedure_id,frame,x,y,w,h\n{name},0,1,1,5,5\n")
+        write_boxes(tmp_path / f"{name}.csv", f"{name},0,1,1,5,5")
     out, size = tmp_path / "out", ("--size", "64x48")
     command = ("import", "csv", tmp_path / "a.csv", out, *size)
     succeed(*command)
@@ -190,8 +192,7 @@ def test_unreadable_files_and_folders_are_refused(every_format: Path) -> None:
 
 
 def test_options_of_import_are_checked_and_applied(tmp_path: Path) -> None:
-    boxes = tmp_path / "boxes.csv"
-    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
+    boxes = write_boxes(tmp_path / "boxes.csv", "a,1,1,1,5,5")
     command = ("import", "csv", boxes, tmp_path / "out", "--first-frame", "1", "--size", "64x48")
     assert printed_json(*command)["boxes"] == 1
     mapped = (*command, "--histology-map")
@@ -206,10 +207,9 @@ def test_options_of_import_are_checked_and_applied(tmp_path: Path) -> None:
 def test_a_second_import_replaces_the_detector_with_the_tables_and_restores_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    boxes, out = tmp_path / "boxes.csv", tmp_path / "out"
-    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,5,5\n", encoding="utf-8")
+    boxes, out = write_boxes(tmp_path / "boxes.csv", "a,1,1,1,5,5"), tmp_path / "out"
     key = import_data("csv", boxes, out, size="64x48", detector="first").value.key
-    boxes.write_text("procedure_id,frame,x,y,w,h\na,1,1,1,7,7\n", encoding="utf-8")
+    write_boxes(boxes, "a,1,1,1,7,7")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("polyplink.data.importing.write_origin", Mock(side_effect=KeyboardInterrupt))
         import_data("csv", boxes, out, size="64x48", detector="second")
@@ -345,8 +345,7 @@ def test_scenes_are_merged(set_folders: tuple[Path, Path, Path]) -> None:
 def test_paths_are_not_patterns(tmp_path: Path) -> None:
     for name, x in (("set1", 1), ("set[1]", 2), ("set*", 3)):
         (tmp_path / name).mkdir()
-        text = f"procedure_id,frame,x,y,w,h\na,0,{x},1,5,5\n"
-        (tmp_path / name / "boxes.csv").write_text(text)
+        write_boxes(tmp_path / name / "boxes.csv", f"a,0,{x},1,5,5")
     for name, x in (("set[1]", 2), ("set*", 3)):
         out = tmp_path / f"out{x}"
         import_data("csv", tmp_path / name / "boxes.csv", out, size="64x48")

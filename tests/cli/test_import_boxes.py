@@ -57,6 +57,19 @@ def import_data(name: str, source: Path, out: Path, *options: object) -> DataSet
     return read_data(out)
 
 
+def write_image(path: Path, size: tuple[int, int] = (70, 50), grey: int = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, (grey,) * 3).save(path)
+
+
+def write_mask(path: Path, *boxes: tuple[int, int, int, int], numbers: bool = False) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mask = np.zeros((50, 70), np.uint8)
+    for number, (x, y, w, h) in enumerate(boxes, 1):
+        mask[y : y + h, x : x + w] = number if numbers else 255
+    Image.fromarray(mask).save(path)
+
+
 @pytest.mark.parametrize("name", ["csv", "mot", "yolo", "cvat", "coco"])
 def test_a_recording_near_the_boxes_is_read(name: str, tmp_path: Path) -> None:
     video = write_video(tmp_path / "case7.mp4", FRAMES)
@@ -168,8 +181,7 @@ def test_missing_and_ambiguous_videos_are_refused(tmp_path: Path) -> None:
 
 
 def test_sizes_are_read_from_images(tmp_path: Path) -> None:
-    (tmp_path / "case7").mkdir()
-    Image.new("RGB", (70, 50)).save(tmp_path / "case7" / "0.png")
+    write_image(tmp_path / "case7" / "0.png")
     boxes = "procedure_id,frame,x,y,w,h,image\ncase7,0,1,1,9,9,case7/0.png\n"
     (tmp_path / "boxes.csv").write_text(boxes)
     data = import_data("csv", tmp_path / "boxes.csv", tmp_path / "out")
@@ -177,14 +189,6 @@ def test_sizes_are_read_from_images(tmp_path: Path) -> None:
     (tmp_path / "case7" / "0.png").write_bytes(b"half")
     refused = polyplink("import", "csv", tmp_path / "boxes.csv", tmp_path / "out")
     assert_refused(refused, "procedure case7: width and height of its frames are unknown")
-
-
-def write_mask(path: Path, *boxes: tuple[int, int, int, int], numbers: bool = False) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mask = np.zeros((50, 70), np.uint8)
-    for number, (x, y, w, h) in enumerate(boxes, 1):
-        mask[y : y + h, x : x + w] = number if numbers else 255
-    Image.fromarray(mask).save(path)
 
 
 def test_a_frame_rate_that_is_not_used_is_named(tmp_path: Path) -> None:
@@ -207,8 +211,7 @@ def test_a_frame_rate_that_is_not_used_is_named(tmp_path: Path) -> None:
 
 def test_images_of_a_table_made_on_windows_are_used(tmp_path: Path) -> None:
     source = tmp_path / "set"
-    (source / "img").mkdir(parents=True)
-    Image.new("RGB", (70, 50)).save(source / "img" / "1.png")
+    write_image(source / "img" / "1.png")
     table = "procedure_id,frame,x,y,w,h,image\np,0,1,2,9,9,img\\1.png\n"
     (source / "boxes.csv").write_text(table)
     data = import_data("csv", source, tmp_path / "out")
@@ -231,9 +234,8 @@ def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
     write_mask(source / "masks" / "case7" / "2.png", *touching, numbers=True)
     # The boxes touch at a corner.
     write_mask(source / "masks" / "abc.png", (5, 5, 4, 4), (9, 9, 2, 2))
-    (source / "pictures" / "case7").mkdir(parents=True)
     for name in ("case7/0.jpg", "case7/1.jpg", "case7/2.jpg", "abc.jpg"):
-        Image.new("RGB", (70, 50)).save(source / "pictures" / name)
+        write_image(source / "pictures" / name)
     assert_refused(polyplink("import", "masks", source, out), "--image-folder")
     data = import_data("masks", source, out, "--image-folder", "pictures")
     assert data.detections.select("procedure_id", "frame", *"xywh", "image").rows() == [
@@ -250,10 +252,9 @@ def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
 def test_masks_have_the_names_of_their_images_with_an_addition(tmp_path: Path) -> None:
     source = tmp_path / "set"
     names = {"1_2": "1_2_Polyp", "001_VP1_frame0021": "001_VP1_frame0021_Corrected"}
-    (source / "images").mkdir(parents=True)
     for image, mask in names.items():
         write_mask(source / "masks" / f"{mask}.png", (1, 2, 3, 4))
-        Image.new("RGB", (70, 50)).save(source / "images" / f"{image}.png")
+        write_image(source / "images" / f"{image}.png")
     data = import_data("masks", source, tmp_path / "out")
     assert data.detections.select("procedure_id", "frame", "image").rows() == [
         ("001_VP1", 21, "images/001_VP1_frame0021.png"),
@@ -270,8 +271,8 @@ def test_a_table_of_frames_gives_sequence_and_polyp_of_masks(tmp_path: Path) -> 
     write_mask(source / "p1.tif", (1, 2, 3, 4), (40, 30, 10, 5))  # in the folder of the images
     write_mask(source / "p12.tif", (5, 5, 4, 4))
     write_mask(source / "3_mask.jpg", (8, 8, 16, 16))
-    for name, size in (("1.tif", (70, 50)), ("12.tif", (70, 50)), ("3.jpg", (70, 50))):
-        Image.new("RGB", size).save(source / name)
+    for name in ("1.tif", "12.tif", "3.jpg"):
+        write_image(source / name)
     (source / "frames.csv").write_text("image,procedure_id,polyp_id\n12.tif,s1,a\n1,s1,a\n3,s2,\n")
     folders = ("--image-folder", ".", "--mask-folder", ".")
     data = import_data("masks", source, out, *folders)
@@ -309,9 +310,7 @@ def test_clips_of_a_case_of_sun_seg_are_one_patient(tmp_path: Path) -> None:
             for number in (first, first + 1):
                 stem = f"{clip}/{name.format(segment, number)}"
                 write_mask(tmp_path / part / "GT" / f"{stem}.png", (1, 2, 3, 4))
-                image = tmp_path / part / "Frame" / f"{stem}.jpg"
-                image.parent.mkdir(parents=True, exist_ok=True)
-                Image.new("RGB", (70, 50)).save(image)
+                write_image(tmp_path / part / "Frame" / f"{stem}.jpg")
         folders = ("--image-folder", "Frame", "--mask-folder", "GT", "--dataset", "sun-seg")
         data = import_data("masks", tmp_path / part, tmp_path / f"{part}-data", *folders)
         assert data.detections.height == 2 * len(of_part)
@@ -350,10 +349,9 @@ def test_a_source_without_usable_boxes_is_refused_with_the_reason(tmp_path: Path
 
 def test_frames_of_several_sizes_are_divided_by_size(tmp_path: Path) -> None:
     source = tmp_path / "set"
-    (source / "images").mkdir(parents=True)
     for number, size in enumerate(((70, 50), (70, 50), (50, 50))):
         write_mask(source / "masks" / f"{number}.png", (1, 2, 3, 4))
-        Image.new("L", size).save(source / "images" / f"{number}.png")
+        write_image(source / "images" / f"{number}.png", size)
     Image.fromarray(np.eye(50, dtype=np.uint8) * 255).save(source / "masks" / "2.png")
     data = import_data("masks", source, tmp_path / "out")
     rows = data.procedures.select("procedure_id", "patient", "width", "height").rows()
@@ -383,9 +381,8 @@ def test_photographs_and_masks_of_another_size_are_not_taken_as_masks(tmp_path: 
 def write_stills(name: str, folder: Path) -> Path:
     """Write an image with a box, two without, and one without annotation, in steps of grey."""
     boxes_by_stem = {"case_0": ((10, 12, 20, 16),), "case_1": (), "other_0": ()}
-    (folder / "images").mkdir(parents=True)
     for k, stem in enumerate((*boxes_by_stem, "unseen_0")):
-        Image.new("RGB", (70, 50), (60 * k + 30,) * 3).save(folder / "images" / f"{stem}.png")
+        write_image(folder / "images" / f"{stem}.png", grey=60 * k + 30)
     if name == "coco":
         images = [
             {"id": k, "file_name": f"{stem}.png", "width": 70, "height": 50}
@@ -454,9 +451,8 @@ def test_only_frames_that_surely_have_no_polyp_are_used_without_an_annotation(
     tmp_path: Path, frames: tuple[int, ...], numbers: tuple[int, ...], greys: list[int]
 ) -> None:
     source, out = tmp_path / "set", tmp_path / "out"
-    source.mkdir()
     for k in range(8):
-        Image.new("RGB", (70, 50), (10 * k,) * 3).save(source / f"v_{k}.png")
+        write_image(source / f"v_{k}.png", grey=10 * k)
     rows = [f"v,{n},9,9,20,16,v_{k}.png\n" for n, k in zip(frames, numbers, strict=True)]
     (source / "boxes.csv").write_text("procedure_id,frame,x,y,w,h,image\n" + "".join(rows))
     data = import_data("csv", source, out)

@@ -17,10 +17,10 @@ from polyplink.counting.corrections import read_corrections
 from polyplink.data.conversion import convert
 from polyplink.data.tables import DataSet, read_data, write_data
 from tests.cli.labelled_polyps import write_labelled
-from tests.cli.test_review import finish_review
+from tests.cli.reviews import finish_review
 from tests.conftest import TINY, SampleRun
 from tests.data.sample_sets import scored_set, small_set
-from tests.detect.test_onnx import write_model
+from tests.detect.models import write_model
 from tests.kills import Killer, contents, killer, spread
 
 pytestmark = pytest.mark.slow

@@ -1,6 +1,5 @@
 """The verb live: counting during a procedure."""
 
-import base64
 import json
 import os
 import shutil
@@ -19,7 +18,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import simplejpeg
 from PIL import Image
 from typer.testing import Result
 
@@ -35,37 +33,15 @@ from polyplink.streaming.live_count import Event
 from polyplink.streaming.setup import open_linking
 from polyplink.streaming.sources import TimedFrame, frames_from
 from tests.cli.calls import assert_refused, invoke, polyplink
+from tests.cli.live_lines import GAP, HEAD, VIEW, box, crop, lines
 from tests.conftest import SampleRun
 from tests.data.videos import write_video
 from tests.kills import killer
-from tests.samples import HEIGHT, WIDTH, colour_of, copy_frames, write_procedures
+from tests.samples import HEIGHT, WIDTH, copy_frames, write_procedures
 
 NO_PAGE = ("--no-page", "--speed", "0", "--device", "cpu")
 SHORT_TRACKS = ("--bridge", "0.2", "--min-seconds", "0.3")
-HEAD = {"fps": 25, "width": WIDTH, "height": HEIGHT, "procedure": "room 1"}
-VIEW, GAP = 24, 16  # frames with boxes, and frames before them without
 N_FRAMES = 320  # of the recording of the killed count
-
-
-def box(frame: int) -> list[float]:
-    return [10.0 + frame % 5, 8.0, 16.0, 12.0, 0.9]
-
-
-def crop(polyp: int) -> str:
-    rng = np.random.default_rng(polyp)
-    pixels = np.clip(rng.normal(0, 12, (32, 32, 3)) + colour_of(polyp), 0, 255).astype(np.uint8)
-    return base64.b64encode(simplejpeg.encode_jpeg(pixels)).decode()
-
-
-def lines(polyps: str = "aabba") -> list[str]:
-    """Input lines with views of polyps; each box has a crop."""
-    rows = [json.dumps(HEAD)]
-    for view, polyp in enumerate(polyps):
-        for step in range(GAP, GAP + VIEW):
-            frame = view * (GAP + VIEW) + step
-            crops = [crop(8 + ord(polyp) - ord("a"))]
-            rows.append(json.dumps({"frame": frame, "boxes": [box(frame)], "crops": crops}))
-    return rows
 
 
 def run_live(stdin_lines: list[str], *arguments: str | Path) -> Result:

@@ -49,22 +49,18 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(labelled: Path, tmp_path: Path) -> Run:
+def small(labelled: Path, tmp_path: Path) -> dict[str, Any]:
+    """Options of `reproduce` on small labelled data, without training."""
+    small: dict[str, Any] = {"data": labelled, "workspace": tmp_path, "part": "eval"}
+    return small | {"grid": "demo", "train": False, "device": "cpu", "workers": 1}
+
+
+@pytest.fixture
+def run(small: dict[str, Any], tmp_path: Path) -> Run:
     """A function that reproduces a table on small labelled data."""
 
     def call(table: str, **changes: Any) -> ReproducedTable:
-        options: dict[str, Any] = {
-            "data": labelled,
-            "out": tmp_path / "out",
-            "workspace": tmp_path,
-            "part": "eval",
-            "grid": "demo",
-            "seeds": 1,
-            "train": False,
-            "device": "cpu",
-            "workers": 1,
-        }
-        outcome = reproduce(table, **(options | changes))
+        outcome = reproduce(table, **(small | {"out": tmp_path / "out", "seeds": 1} | changes))
         assert isinstance(outcome.value, ReproducedTable)
         return outcome.value
 
@@ -179,7 +175,7 @@ def test_stand_ins_fill_a_table_and_are_marked(run: Run, labelled: Path, tmp_pat
 
 @pytest.mark.slow
 def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
-    run: Run, labelled: Path, tmp_path: Path
+    run: Run, small: dict[str, Any], labelled: Path, tmp_path: Path
 ) -> None:
     data = read_data(labelled)
     names = data.part(None)
@@ -197,10 +193,7 @@ def test_a_checkpoint_chosen_on_the_evaluation_is_refused_or_marked(
     (reason,) = {cell.ours.why for cell in refused.cells if "--only" not in cell.ours.why}
     assert "would be trained or validated on 1 of the procedures of the part eval" in reason
     assert "give --as-published" in reason
-    dry_run: dict[str, Any] = {
-        **{"part": "eval", "workspace": tmp_path, "grid": "demo", "dry_run": True},
-        **{"device": "cpu", **options},
-    }
+    dry_run = small | options | {"dry_run": True}
     planned = reproduce("ntssl/2", **dry_run).value
     assert isinstance(planned, list)
     (step,) = (step for step in planned if isinstance(step, Step))
@@ -318,7 +311,7 @@ def test_counting_tables_have_an_added_row_of_learned_links() -> None:
 
 
 def test_all_tables_are_computed_once_in_the_order_of_trainings(
-    run: Run, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: list[str] = []
     table_of = reproduction.reproduce_table
@@ -328,10 +321,7 @@ def test_all_tables_are_computed_once_in_the_order_of_trainings(
         return table_of(settings, table, out, progress)
 
     monkeypatch.setattr(reproduction, "reproduce_table", record_table)
-    options: dict[str, Any] = {
-        **{"data": labelled, "workspace": tmp_path, "part": "eval", "grid": "demo"},
-        **{"only": ["none", "endofm-supervised"], "train": False, "device": "cpu", "workers": 1},
-    }
+    options = small | {"only": ["none", "endofm-supervised"]}
     rows: Any = reproduce("all", **options).value
     assert [row["table"] for row in rows] == computed
     assert {"ta/1", "thesis/5.12", "thesis/5.14", "thesis/A.19"} <= set(computed)
@@ -354,14 +344,10 @@ def test_all_tables_are_computed_once_in_the_order_of_trainings(
 
 
 def test_a_table_is_computed_again_if_the_weights_file_has_other_content(
-    sample_run: SampleRun, labelled: Path, tmp_path: Path
+    sample_run: SampleRun, small: dict[str, Any], tmp_path: Path
 ) -> None:
     weights = shutil.copytree(sample_run.run, tmp_path / "mine")
-    options: dict[str, Any] = {
-        **{"data": labelled, "workspace": tmp_path, "part": "eval", "grid": "demo"},
-        **{"only": ["ntssl"], "columns": ["mAP"], "weights": [f"ntssl={weights}"]},
-        **{"train": False, "device": "cpu", "workers": 1},
-    }
+    options = small | {"only": ["ntssl"], "columns": ["mAP"], "weights": [f"ntssl={weights}"]}
     before: Any = reproduce("all", **options).value
     written = tmp_path / "ntssl" / "1" / "table.json"
     first = written.stat().st_mtime_ns

@@ -26,6 +26,7 @@ from polyplink.encoders.weights import read_record
 from polyplink.serve.desk import Desk
 from polyplink.serve.finished_reviews import finished_procedures, fit_reviews
 from tests.cli.calls import polyplink, printed_json, succeed
+from tests.cli.reviews import finish_review
 from tests.conftest import SampleRun
 
 
@@ -34,25 +35,6 @@ def count_folder(run_folder: Path) -> Path:
     """The count without corrections."""
     (run_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
     return run_folder / "count"
-
-
-def finish_review(count_folder: Path, data: Path) -> Desk:
-    """Review every procedure with the polyps of `data` as the truth."""
-    desk = Desk(count_folder, reviewer="me")
-    truth = read_data(data).detections
-    for index, name in enumerate(desk.names):
-        procedure = desk.procedure(index)
-        boxes = truth.filter(procedure_id=name)
-        polyp_of = dict(boxes.select("frame", "polyp_id").rows())
-        for polyp_id in sorted(set(polyp_of.values())):
-            rows = [
-                t["row"] for t in procedure["tracklets"] if polyp_of[t["first_frame"]] == polyp_id
-            ]
-            others = [t["row"] for t in procedure["tracklets"] if t["row"] not in rows]
-            desk.correct(index, {"kind": "merge", "rows": rows})
-            desk.correct(index, {"kind": "split", "rows": rows, "others": others})
-        desk.correct(index, {"kind": "done"})
-    return desk
 
 
 def served_procedures(address: str) -> int:

@@ -36,7 +36,7 @@ from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.cli.calls import assert_refused, polyplink
 from tests.conftest import TINY
-from tests.detect.test_onnx import write_model
+from tests.detect.models import write_model
 from tests.encoders.small import TRANSFORMER, random_encoder
 from tests.samples import write_procedures
 

@@ -16,7 +16,7 @@ from polyplink.data.tables import Imported
 from tests.data.every_format import files_in, write_format
 from tests.data.packing import pack
 from tests.data.public_sets import SETS
-from tests.data.sample_sets import BOX_IMPORTERS, small_set
+from tests.data.sample_sets import BOX_IMPORTERS
 
 HUGE_NUMBER, TWENTY_DIGITS = "9" * 5000, "9" * 20
 IMPORTERS: dict[str, Callable[..., Imported]] = {
@@ -88,44 +88,41 @@ def test_a_hostile_value_is_refused_or_left_out(
 
 
 @pytest.mark.parametrize("number", [TWENTY_DIGITS, HUGE_NUMBER])
-@pytest.mark.parametrize("name", ["ldpolyp", "sun", "polypsset", "cvat", "real-colon"])
+@pytest.mark.parametrize("name", ["ldpolyp", "sun", "polypsset", "cvat"])
 def test_long_numbers_in_names_of_archive_members_are_refused_or_left_out(
     name: str, number: str, tmp_path: Path
 ) -> None:
-    files = files_in(name)
-    renamed: dict[str, bytes] = {}
-    for path, data in files.items():
-        stem, dot, ending = path.rpartition(".")
-        digits = stem.rstrip("0123456789")
-        renamed[f"{digits}{number}{dot}{ending}" if len(renamed) == len(files) - 1 else path] = data
-    archive = f"{next(iter(small_set().procedures['procedure_id']))}_annotations.tar"
-    if name == "real-colon":
-        pack(tmp_path / "in" / archive, {f"a_{number}.xml": b"<annotation></annotation>"})
-        for table in ("video_info.csv", "lesion_info.csv"):
-            (tmp_path / "in" / table).write_bytes(files[table])
-        assert "has no frame number" in import_messages(name, tmp_path / "in")
-        return
-    pack(tmp_path / "in" / "a.tar", renamed)
-    import_messages(name, tmp_path / "in")
-    pack(
-        tmp_path / "zip" / "a.zip",
-        {f"images/frame_{number}.png": b"", **renamed} if name == "cvat" else renamed,
-    )
-    import_messages(name, tmp_path / "zip")
+    *paths, last = files = files_in(name)
+    stem, dot, ending = last.rpartition(".")
+    renamed = {path: files[path] for path in paths}
+    renamed[f"{stem.rstrip('0123456789')}{number}{dot}{ending}"] = files[last]
+    assert import_messages(name, pack(tmp_path / "in" / "a.tar", renamed).parent)
+    image = {f"images/frame_{number}.png": b""} if name == "cvat" else {}
+    assert import_messages(name, pack(tmp_path / "zip" / "a.zip", image | renamed).parent)
 
 
-@pytest.mark.parametrize("name", [*IMPORTERS, "tar"])
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (f"a_{TWENTY_DIGITS}.xml", "has no frame number"),
+        (f"a_{HUGE_NUMBER}.xml", "has no frame number"),
+        (os.fsdecode(b"a\xff_0.xml"), "is not UTF-8; rename it"),
+    ],
+    ids=["twenty digits", "huge number", "not UTF-8"],
+)
+def test_names_in_an_archive_of_real_colon_are_refused(
+    member: str, message: str, tmp_path: Path
+) -> None:
+    files = files_in("real-colon")
+    pack(tmp_path / "001-001_annotations.tar", {member: b"<annotation></annotation>"})
+    for table in ("video_info.csv", "lesion_info.csv"):
+        (tmp_path / table).write_bytes(files[table])
+    assert message in import_messages("real-colon", tmp_path)
+
+
+@pytest.mark.parametrize("name", IMPORTERS)
 def test_names_that_are_not_utf_8_are_left_out_or_refused(name: str, tmp_path: Path) -> None:
-    """The first file, the first folder of each depth, and a member of a tar are renamed."""
-    if name == "tar":
-        archive = f"{small_set().procedures['procedure_id'][0]}_annotations.tar"
-        files = files_in("real-colon")
-        member = next(data for path, data in files.items() if path.endswith(".xml"))
-        pack(tmp_path / "odd" / archive, {os.fsdecode(b"a\xff_0.xml"): member})
-        for table in ("video_info.csv", "lesion_info.csv"):
-            (tmp_path / "odd" / table).write_bytes(files[table])
-        assert "is not UTF-8; rename it" in import_messages("real-colon", tmp_path / "odd")
-        return
+    """The first file, and the first folder of each depth, are renamed."""
     write_format(name, tmp_path)
     paths = sorted(tmp_path.rglob("*"))
     first = {(path.is_file(), len(path.parts) * path.is_dir()): path for path in paths[::-1]}

@@ -33,7 +33,7 @@ from polyplink.encoders.weights import (
 from polyplink.models import shipped
 from polyplink.models.shipped import DETECTOR, ENCODER, is_shipped, models, shipped_model
 from tests.cli.calls import assert_refused, polyplink
-from tests.detect.test_onnx import write_model
+from tests.detect.models import write_model
 
 
 @pytest.fixture

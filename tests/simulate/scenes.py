@@ -1,4 +1,4 @@
-"""A stretch of colon with two polyps, its surface in plain steps, and small planned procedures."""
+"""A stretch of colon with two polyps, small planned procedures, and what tests measure of both."""
 
 import dataclasses
 import functools
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from scipy.spatial.transform import Rotation
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from polyplink_lab.simulate.colon.surface import (
     BatchSurface,
@@ -149,3 +151,27 @@ def with_larger_frames(plan: Plan, width: int, height: int) -> Plan:
     """The same plan with larger frames of the same shape."""
     spec = dataclasses.replace(plan.spec, width=width, height=height)
     return dataclasses.replace(plan, spec=spec)
+
+
+def angles_between(rotations: np.ndarray) -> np.ndarray:
+    """Angles (s - 1,) from each rotation (s, 3, 3) to the next."""
+    return np.asarray(
+        Rotation.from_matrix(rotations[1:] @ rotations[:-1].swapaxes(1, 2)).magnitude()
+    )
+
+
+class CountGpuWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts operations that would wait for a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        name = func.__name__.split(".")[0]
+        masked = name.startswith("index") and any(
+            isinstance(one, torch.Tensor) and one.dtype == torch.bool
+            for one in (args[1] if len(args) > 1 and isinstance(args[1], list) else [])
+        )
+        self.count += masked or name in {"nonzero", "_local_scalar_dense", "masked_select"}
+        return func(*args, **(kwargs or {}))

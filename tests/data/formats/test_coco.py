@@ -9,6 +9,7 @@ from hypothesis import example, given, strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.coco import import_coco, load_json, read_records, write_coco
 from polyplink.data.tables import DataSet
+from tests.data.formats.coco_files import box, image, write
 from tests.data.sample_sets import scored_set
 
 values = (
@@ -17,23 +18,6 @@ values = (
     | st.integers(-99, 99).map(lambda k: k / 2)
     | st.text("a1.", max_size=3)
 )
-
-
-def image(number: int, name: str, **fields: Any) -> dict[str, Any]:
-    return {"id": number, "file_name": name, "width": 64, "height": 48} | fields
-
-
-def box(number: int, image_id: Any, **fields: Any) -> dict[str, Any]:
-    record = {"id": number, "image_id": image_id, "category_id": 1, "bbox": [1, 2, 30, 20]}
-    return record | {"area": 600, "iscrowd": 0} | fields
-
-
-def write(path: Path, images: list[Any], boxes: list[Any], **lists: Any) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    categories = [{"id": 7, "name": "tool"}, {"id": 1, "name": "polyp"}]
-    content = {"images": images, "annotations": boxes, "categories": categories} | lists
-    path.write_text(json.dumps(content))
-    return path
 
 
 def test_the_json_files_of_the_paper_are_imported_with_their_parts(tmp_path: Path) -> None:

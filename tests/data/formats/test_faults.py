@@ -13,7 +13,8 @@ import pytest
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import LANGUAGES, Message
-from tests.data.formats import test_coco, test_cvat, test_mot, test_yolo
+from tests.data.formats import coco_files, cvat_files
+from tests.data.formats.text_files import write_labels, write_sequence
 from tests.data.sample_sets import BOX_IMPORTERS
 
 SIDE = "box with a coordinate or side that is not a number"
@@ -52,9 +53,9 @@ UNUSABLE: Mapping[str, list[tuple[Any, str]]] = {
         ("0 0 0 1 0 1 1 0", NO_BOX),
     ],
     "cvat": [
-        (test_cvat.box(1, edges='xtl="left" ytl="2" xbr="3" ybr="4"'), SIDE),
-        (test_cvat.box("1.5"), FRAME),
-        (test_cvat.box(1, inner=NO_SCORE), "box with a score that is not a number"),
+        (cvat_files.box(1, edges='xtl="left" ytl="2" xbr="3" ybr="4"'), SIDE),
+        (cvat_files.box("1.5"), FRAME),
+        (cvat_files.box(1, inner=NO_SCORE), "box with a score that is not a number"),
         (OUTLINE, "shape of a track that is not a box"),
     ],
     "csv": [
@@ -88,16 +89,16 @@ def write_with_faults(folder: Path, name: str, unusable: list[Any]) -> Path:
     """Write a valid box, and unusable ones."""
     lines = "".join(f"{row}\n" for row in unusable)
     if name == "coco":
-        boxes = [test_coco.box(5 + k, 1) | row for k, row in enumerate(unusable)]
-        image = test_coco.image(1, "v_0.jpg")
-        return test_coco.write(folder / "a.json", [image], [test_coco.box(1, 1), *boxes])
+        boxes = [coco_files.box(5 + k, 1) | row for k, row in enumerate(unusable)]
+        image = coco_files.image(1, "v_0.jpg")
+        return coco_files.write(folder / "a.json", [image], [coco_files.box(1, 1), *boxes])
     if name == "mot":
-        return test_mot.write_sequence(folder, f"1,1,1,2,3,4,1,1,1\n{lines}")
+        return write_sequence(folder, f"1,1,1,2,3,4,1,1,1\n{lines}")
     if name == "yolo":
-        return test_yolo.write_labels(folder, v_0=f"0 0.5 0.5 0.5 0.5\n{lines}")
+        return write_labels(folder, v_0=f"0 0.5 0.5 0.5 0.5\n{lines}")
     if name == "cvat":
-        tracks = [test_cvat.track(row, number=3 + k) for k, row in enumerate(unusable)]
-        return test_cvat.write(folder, test_cvat.track(test_cvat.box(0), number=2), *tracks)
+        tracks = [cvat_files.track(row, number=3 + k) for k, row in enumerate(unusable)]
+        return cvat_files.write(folder, cvat_files.track(cvat_files.box(0), number=2), *tracks)
     header = "procedure_id,frame,x,y,w,h,score\n"
     (folder / "detections.csv").write_text(f"{header}v,0,1,2,3,4,0.5\n{lines}")
     return folder

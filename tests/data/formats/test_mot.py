@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.mot import import_mot, write_mot
 from polyplink.data.tables import TABLES, DataSet
+from tests.data.formats.text_files import INFO, write_sequence
 from tests.data.sample_sets import box_sets, scored_set
 from tests.data.videos import write_video
-
-INFO = "[Sequence]\nname=s\nimDir=img1\nframeRate=25\nseqLength=9\nimWidth=64\nimHeight=48\n"
 
 
 @settings(max_examples=3)
@@ -22,16 +21,6 @@ def test_import_undoes_write_of_ground_truth(data: DataSet) -> None:
         imported = import_mot(Path(folder)).data
     for name in TABLES:
         assert getattr(imported, name).equals(getattr(data, name))
-
-
-def write_sequence(
-    root: Path, lines: str, kind: str = "gt", info: str = INFO, name: str = "s"
-) -> Path:
-    folder = root / name
-    (folder / kind).mkdir(parents=True, exist_ok=True)
-    (folder / kind / f"{kind}.txt").write_text(lines)
-    (folder / "seqinfo.ini").write_text(info)
-    return root
 
 
 def test_ground_truth_is_imported(tmp_path: Path) -> None:

@@ -7,15 +7,9 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.yolo import import_yolo, mark_yolo, write_yolo
 from polyplink.data.tables import DataSet
+from tests.data.formats.text_files import write_labels
 from tests.data.sample_sets import scored_set
 from tests.data.videos import write_video
-
-
-def write_labels(root: Path, **files: str) -> Path:
-    (root / "labels").mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (root / "labels" / f"{name}.txt").write_text(text)
-    return root
 
 
 def test_the_output_of_a_tracker_is_imported(tmp_path: Path) -> None:

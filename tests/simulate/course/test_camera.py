@@ -25,6 +25,7 @@ from polyplink_lab.simulate.course.camera import (
     turn_between,
     unit,
 )
+from tests.simulate.scenes import angles_between
 
 COLON = dataclasses.replace(draw_colon(np.random.default_rng(0)), wave=0.05, wave_rate=1.3)
 STILL = dataclasses.replace(COLON, wave=0.0)
@@ -38,13 +39,6 @@ PLACES: st.SearchStrategy[np.ndarray] = st.lists(
 
 def matrix(axis: np.ndarray, angle: float) -> np.ndarray:
     return np.asarray(Rotation.from_rotvec(unit(axis) * angle).as_matrix())
-
-
-def angles_between(rotations: np.ndarray) -> np.ndarray:
-    """Angles (s - 1,) from each rotation (s, 3, 3) to the next."""
-    return np.asarray(
-        Rotation.from_matrix(rotations[1:] @ rotations[:-1].swapaxes(1, 2)).magnitude()
-    )
 
 
 # --- Rotations ------------------------------------------------------------------------------

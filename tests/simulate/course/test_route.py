@@ -24,8 +24,7 @@ from polyplink_lab.simulate.course.conditions import (
 )
 from polyplink_lab.simulate.course.route import BLINK_GAP, FREE, Pose, travel, turn_away
 from polyplink_lab.simulate.course.timeline import Timeline
-from tests.simulate.course.test_camera import angles_between
-from tests.simulate.scenes import mini_plan, mini_spec
+from tests.simulate.scenes import angles_between, mini_plan, mini_spec
 
 COLON = draw_colon(np.random.default_rng(0))
 AXES = np.tile(np.array([[0.0, 0, -1], [0, 1.0, 0], [1.0, 0, 0]]), (3, 1, 1))

@@ -6,7 +6,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from polyplink_lab.simulate.colon.projection import LENS_CORNERS, Lens
 from polyplink_lab.simulate.picture import rays
@@ -21,7 +20,7 @@ from polyplink_lab.simulate.picture.rays import (
     lens_mask,
     march_windows,
 )
-from tests.simulate.scenes import LUMPS, batch, wall_point
+from tests.simulate.scenes import LUMPS, CountGpuWaits, batch, wall_point
 
 FRAME = (320, 256)
 SURFACE = batch()
@@ -96,23 +95,6 @@ def test_the_march_hits_polyps_smaller_than_a_cell() -> None:
     assert expected.sum() > 10
     assert (result & ~dilated(expected)).sum() == 0
     assert (~result & ~dilated(~expected)).sum() == 0
-
-
-class CountGpuWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations that would wait for a GPU."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.count = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        name = func.__name__.split(".")[0]
-        masked = name.startswith("index") and any(
-            isinstance(one, torch.Tensor) and one.dtype == torch.bool
-            for one in (args[1] if len(args) > 1 and isinstance(args[1], list) else [])
-        )
-        self.count += masked or name in {"nonzero", "_local_scalar_dense", "masked_select"}
-        return func(*args, **(kwargs or {}))
 
 
 def test_depths_do_not_depend_on_the_rounds_between_gpu_waits(

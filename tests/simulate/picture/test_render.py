@@ -10,8 +10,7 @@ from polyplink_lab.simulate.course.conditions import Conditions
 from polyplink_lab.simulate.picture import rays
 from polyplink_lab.simulate.picture.render import Renderer, draw_appearance, on_device
 from polyplink_lab.simulate.plan import boxes_of
-from tests.simulate.picture.test_rays import CountGpuWaits
-from tests.simulate.scenes import mini_appearance, mini_plan
+from tests.simulate.scenes import CountGpuWaits, mini_appearance, mini_plan
 
 WIDTH, HEIGHT = 96, 84  # of `mini_plan`
 WHOLE = (0.0, 0.0, float(WIDTH), float(HEIGHT))
