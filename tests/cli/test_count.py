@@ -168,6 +168,13 @@ def test_the_close_decisions_are_in_the_report_and_in_the_record(
     unlabelled = replace(part.encoded, prepared=replace(prepared, data=data))
     page = build_report("T", sample_run.run, replace(part, encoded=unlabelled), counted, seconds={})
     assert {procedure.n_polyps for procedure in page.procedures} == {None}
+    unnamed = (pl.col("procedure_id") == "001-001") & (pl.col("frame") < 20)
+    boxes = prepared.data.detections.with_columns(polyp_id=pl.when(~unnamed).then("polyp_id"))
+    data = replace(prepared.data, detections=boxes)
+    partly = replace(part.encoded, prepared=replace(prepared, data=data))
+    page = build_report("T", sample_run.run, replace(part, encoded=partly), counted, seconds={})
+    numbers = {p.counted.procedure_id: p.n_polyps for p in page.procedures}
+    assert [name for name, number in numbers.items() if number is None] == ["001-001"]
     unconverged = replace(linked[0], identities=replace(linked[0].identities, converged=False))
     messages = link_messages(untuned("no labels"), [unconverged, *linked[1:]])
     assert messages == [

@@ -10,7 +10,9 @@ import pytest
 from polyplink.associate.alarms import FEATURES, AlarmModel
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import untuned
+from polyplink.core.errors import PolyplinkError
 from polyplink.counting.calibration import fit_point
+from polyplink.counting.labels import with_truth
 from polyplink.counting.link import screen, true_counts
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.encode import Embeddings
@@ -98,6 +100,31 @@ def test_procedures_without_polyps_count_only_where_all_are_annotated(data: Path
     known = dict.fromkeys(names[1:], 2)
     assert true_counts(part, names, every=False) == known
     assert true_counts(part, names, every=True) == {names[0]: 0} | known
+
+
+def test_the_number_of_polyps_is_unknown_with_a_box_of_an_unknown_polyp(
+    data: Path, tmp_path: Path
+) -> None:
+    tables, prepared = read_data(data), prepare(data, PrepareSettings(), with_crops=False)
+    names = list(prepared.procedures)
+    unknown = (pl.col("procedure_id") == names[1]) & (pl.col("frame") == 0)
+    boxes = tables.detections.with_columns(polyp_id=pl.when(~unknown).then("polyp_id"))
+    part = DataSet.of(boxes, tables.procedures, tables.polyps)
+    others = dict.fromkeys([names[0], *names[2:]], 2)
+    assert true_counts(part, names, every=False) == true_counts(part, names, every=True) == others
+    write_data(tmp_path / "truth", part)
+    with pytest.raises(PolyplinkError, match=f"{names[1]}' has annotated boxes without a polyp id"):
+        with_truth(prepared, tmp_path / "truth")
+    # A box with a score is a detector's, and a procedure that is not counted does not matter.
+    scored = part.detections.with_columns(score=pl.when(unknown).then(0.9))
+    write_data(tmp_path / "scored", DataSet.of(scored, part.procedures, part.polyps))
+    assert with_truth(prepared, tmp_path / "scored").tracklets["polyp_id"].null_count() == 0
+    first = replace(
+        prepared,
+        procedures=(names[0],),
+        tracklets=prepared.tracklets.filter(procedure_id=names[0]),
+    )
+    assert with_truth(first, tmp_path / "truth").tracklets.height == 6
 
 
 def test_a_calibration_keeps_the_tolerance_of_the_weights(data: Path) -> None:

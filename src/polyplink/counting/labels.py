@@ -14,7 +14,7 @@ from polyplink.associate.links import NotFitted, fit_unlabelled, unlabelled_pric
 from polyplink.associate.partition import partition
 from polyplink.core.artefacts import content_key, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting.link import by_procedure
+from polyplink.counting.link import by_procedure, of_unknown_polyps
 from polyplink.data.tables import read_data
 from polyplink.evaluate.chain import chain_figures, match_tracklets, score_procedure
 from polyplink.tracklets.box_runs import box_rows
@@ -28,7 +28,8 @@ def true_boxes_of(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFr
     """The annotated boxes of procedures in a data folder.
 
     Raises:
-        PolyplinkError: If a procedure is not in the data folder.
+        PolyplinkError: If a procedure is not in the data folder, or has an annotated box of no
+            known polyp, where tracklets would count as false alarms.
     """
     data = read_data(truth)
     annotated = set(data.procedures["procedure_id"])
@@ -39,6 +40,13 @@ def true_boxes_of(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFr
             f"{', '.join(sorted(annotated)[:3])}{', ...' if len(annotated) > 3 else ''}",
             "give --truth the annotations of the same recordings, under the same procedure ids "
             "(`polyplink doctor DATA` lists those of a data folder)",
+        )
+    unknown = sorted(of_unknown_polyps(data).intersection(procedures))
+    if unknown:
+        raise PolyplinkError(
+            f"{truth}: procedure {unknown[0]!r} has annotated boxes without a polyp id",
+            "give --truth annotations with the polyp of every box, or choose procedures that have "
+            "them with --part",
         )
     return {name: data.detections.filter(procedure_id=name) for name in procedures}
 

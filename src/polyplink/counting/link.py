@@ -330,8 +330,16 @@ def link_part(encoded: "Encoded", *, purpose: Purpose, keep_alarms: bool) -> Lin
     return LinkedPart(encoded, point, cover, screened, linked)
 
 
+def of_unknown_polyps(data: DataSet) -> set[str]:
+    """Procedures with annotated boxes of no known polyp: their number of polyps is not known."""
+    unknown = pl.col("polyp_id").is_null() & pl.col("score").is_null()
+    return set(data.detections.filter(unknown)["procedure_id"])
+
+
 def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dict[str, int]:
     """True number of polyps of procedures, including polyps without a tracklet.
+
+    Procedures with annotated boxes of no known polyp are left out.
 
     Args:
         data: The annotated data set.
@@ -346,7 +354,9 @@ def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dic
         ]
     )
     n_polyps = dict(polyps.unique().group_by("procedure_id").len().iter_rows())
-    return {name: n_polyps.get(name, 0) for name in procedures if every or name in n_polyps}
+    annotated = procedures if every else [name for name in procedures if name in n_polyps]
+    unknown = of_unknown_polyps(data)
+    return {name: n_polyps.get(name, 0) for name in annotated if name not in unknown}
 
 
 def known_counts(prepared: Prepared, truth: Path | None = None) -> dict[str, int]:

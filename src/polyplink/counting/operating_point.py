@@ -126,7 +126,7 @@ def find_operating_point(
     ]
 
     # The interval of the count.
-    n_polyps = polyps or {c.procedure: c.polyps for c in counts}
+    n_polyps = {c.procedure: c.polyps for c in counts} if polyps is None else polyps
     trials = [(procedure, P[0]) for procedure, P in zip(labelled, crossed, strict=True)]
     # Procedures with false alarms only are not used in the fit, so the model is tested on them.
     alarms = [

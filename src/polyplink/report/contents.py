@@ -21,7 +21,7 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.runs import machine
-from polyplink.counting.link import LinkedPart, LinkedProcedure
+from polyplink.counting.link import LinkedPart, LinkedProcedure, true_counts
 from polyplink.counting.result import CountedProcedure, CountedTracklet
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.weights import weights_path
@@ -162,6 +162,9 @@ def build_report(
     prepared, encoder = part.encoded.prepared, part.encoded.first
     record = encoder.record
     linked = {procedure.procedure_id: procedure for procedure in part.procedures}
+    # Without any known polyp the data set is not annotated.
+    names = prepared.procedures if prepared.data.polyps.height else ()
+    true_numbers = true_counts(prepared.data, names, every=True)
     seed = record.recipe.get("seed")
     selection_loss = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, selection_loss)
@@ -172,7 +175,12 @@ def build_report(
         crops=prepared.key,
         seed=seed if isinstance(seed, int) else None,
         procedures=tuple(
-            _procedure(procedure, linked.get(procedure.procedure_id), prepared)
+            _procedure(
+                procedure,
+                linked.get(procedure.procedure_id),
+                prepared,
+                true_numbers.get(procedure.procedure_id),
+            )
             for procedure in counted
         ),
         comparison=comparison,
@@ -290,7 +298,10 @@ def _interval_rule(spread: float, point: OperatingPoint) -> list[Message]:
 
 
 def _procedure(
-    counted: CountedProcedure, linked: LinkedProcedure | None, prepared: Prepared
+    counted: CountedProcedure,
+    linked: LinkedProcedure | None,
+    prepared: Prepared,
+    n_polyps: int | None,
 ) -> ReportedProcedure:
     """A procedure of the report; without linked tracklets its time line is empty."""
     name, data = counted.procedure_id, prepared.data
@@ -301,8 +312,7 @@ def _procedure(
         counted,
         row["n_frames"],
         fps=row["fps"],
-        # Polyps without a tracklet count too; without any known polyp the true number is unknown.
-        n_polyps=data.polyps.filter(procedure_id=name).height if data.polyps.height else None,
+        n_polyps=n_polyps,
         crops={tracklet_id: np.array(crops[i]) for tracklet_id, i in middle.iter_rows()},
     )
     if linked is None:
