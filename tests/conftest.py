@@ -114,6 +114,13 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
     return SampleRun(root, data, root / "run", weights)
 
 
+@pytest.fixture
+def unreviewed(run_folder: Path) -> Path:
+    """The folder of `run`, without the corrections of other tests."""
+    (run_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
+    return run_folder
+
+
 @pytest.fixture(scope="session")
 def run_folder(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `run` writes it, with the count of all procedures; tests may add corrections."""

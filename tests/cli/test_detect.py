@@ -189,14 +189,19 @@ def annotated_boxes(sample_run: SampleRun) -> pl.DataFrame:
     return boxes.select("procedure_id", "frame", "x", "y", "w", "h", "image")
 
 
+def write_boxes(folder: Path, boxes: pl.DataFrame) -> Path:
+    """Write the table of boxes, and that of the recording without its frame rate."""
+    boxes.write_csv(folder / "boxes.csv")
+    size = "procedure_id,width,height,n_frames\n001-005,48,40,74\n"
+    (folder / "procedures.csv").write_text(size)
+    return folder / "boxes.csv"
+
+
 def test_an_unknown_frame_rate_is_a_warning_of_the_count(
     sample_run: SampleRun, film: Path, tmp_path: Path, detector: Path
 ) -> None:
     frames = Path(shutil.copytree(film, tmp_path / "001-005"))
-    boxes = tmp_path / "boxes.csv"
-    annotated_boxes(sample_run).write_csv(boxes)
-    size = "procedure_id,width,height,n_frames\n001-005,48,40,74\n"
-    (tmp_path / "procedures.csv").write_text(size)
+    boxes = write_boxes(tmp_path, annotated_boxes(sample_run))
     shared = ("--weights", sample_run.weights, "--device", "cpu")
     commands: list[tuple[str | Path, ...]] = [
         ("run", frames, "--detector", detector, "--min-seconds", "6"),
@@ -265,13 +270,10 @@ def test_boxes_of_a_format_are_counted_without_a_detector(
     shutil.copytree(film, tmp_path / "001-005")
     table = annotated_boxes(sample_run)
     detected = table.filter(pl.col("frame") % 4 != 1)  # without a quarter of the frames
-    boxes_file = tmp_path / "boxes.csv"
-    detected.write_csv(boxes_file)
+    boxes_file = write_boxes(tmp_path, detected)
     with boxes_file.open("a") as file:
         file.write("001-005,73,40,30,5,5,\n")  # in one frame: no track
     command = ("run", boxes_file, "--boxes", "csv", "--weights", sample_run.weights)
-    size = "procedure_id,width,height,n_frames\n001-005,48,40,74\n"
-    (tmp_path / "procedures.csv").write_text(size)
     result = succeed(*command, "--fps", "25", "--out", tmp_path / "o", "--device", "cpu")
     tracks, interpolated = (
         np.loadtxt(tmp_path / "o" / "tracks" / place / "001-005.txt", delimiter=",")

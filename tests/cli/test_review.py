@@ -31,10 +31,8 @@ from tests.conftest import SampleRun
 
 
 @pytest.fixture
-def count_folder(run_folder: Path) -> Path:
-    """The count without corrections."""
-    (run_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
-    return run_folder / "count"
+def count_folder(unreviewed: Path) -> Path:
+    return unreviewed / "count"
 
 
 def served_procedures(address: str) -> int:

@@ -14,7 +14,6 @@ def counted_folder(run_folder: Path) -> Path:
 
 
 @pytest.fixture
-def desk(counted_folder: Path) -> Desk:
+def desk(unreviewed: Path) -> Desk:
     """The counted folder, opened without corrections."""
-    (counted_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
-    return Desk(counted_folder, reviewer="Dr. Rossi")
+    return Desk(unreviewed, reviewer="Dr. Rossi")

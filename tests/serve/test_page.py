@@ -78,9 +78,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def context(browser: Browser, counted_folder: Path) -> Iterator[BrowserContext]:
+def context(browser: Browser, unreviewed: Path) -> Iterator[BrowserContext]:
     """A browser context without cookies, on a folder without corrections."""
-    (counted_folder / "count" / "corrections.jsonl").unlink(missing_ok=True)
     context = browser.new_context(viewport={"width": 1400, "height": 900}, locale="en-GB")
     context.set_default_timeout(15_000)
     yield context
