@@ -101,6 +101,22 @@ def test_the_error_of_a_count_includes_false_alarms_and_missed_polyps() -> None:
     assert point.links == find_operating_point(apart).links
 
 
+def test_prices_are_chosen_where_the_number_of_polyps_is_known() -> None:
+    polyps: list[str | None] = ["a", "a", "b", "b", "c", "d", "c", "d"]
+    procedures = [tracklets(f"v{i}", polyps[: 5 + i % 4]) for i in range(24)]
+    known = {p.procedure_id: len(set(p.polyps)) for p in procedures[::2]}
+    named = pl.when(pl.col("polyp_id") < "c").then("polyp_id")
+    partly = [
+        p if p.procedure_id in known else replace(p, table=p.table.with_columns(polyp_id=named))
+        for p in procedures
+    ]
+    point = find_operating_point(partly, polyps=known)
+    assert point.error is not None
+    assert point.error < 0.5  # 1.0 with the surplus of the others
+    off = [len(link(p, point).names) - known[p.procedure_id] for p in procedures[::2]]
+    assert np.abs(off).mean() < 0.5
+
+
 def test_links_of_stills_are_fitted_on_runs_and_copies_and_judged_on_procedures() -> None:
     polyps: list[str | None] = ["a", "a", "a", "b", "b", "c", "c", "c"]
     procedures = [tracklets(f"v{i}", [None, *polyps[: 4 + i % 5]]) for i in range(20)]

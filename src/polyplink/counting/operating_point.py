@@ -69,7 +69,8 @@ def find_operating_point(
             fitted on the order of tracklets, and nothing is tuned.
         source: Source of the boxes, for the record; None for several sources.
         polyps: True number of polyps of each annotated procedure, including polyps without a
-            tracklet; by default the number of polyps with a tracklet.
+            tracklet; by default the number of polyps with a tracklet. Prices and interval are
+            chosen on these procedures, links on all with labels.
         tolerance: Probability from which a link lowers the cost of a partition.
         patients: Patient of each procedure; by default, each is of another. Procedures of stills in
             motion that show the same stills are of one patient.
@@ -99,10 +100,14 @@ def find_operating_point(
     except NotFitted as error:
         return untuned(str(error))
 
-    # The price for each purpose. The error of a count includes false alarms and missed polyps.
+    # The price for each purpose. The error of a count includes false alarms and missed polyps. It
+    # is unknown where boxes are of unknown polyps, unless they are so everywhere.
+    judged = list(zip(crossed, labelled, strict=True))
+    if polyps:
+        judged = [pair for pair in judged if pair[1].procedure_id in polyps] or judged
     counts = []
     errors = []
-    for probabilities, procedure in zip(crossed, labelled, strict=True):
+    for probabilities, procedure in judged:
         for P in probabilities:
             clusters = partition(P, PRICES, tolerance=tolerance)  # (s, n)
             of_polyps = count_procedure(clusters, procedure.polyps, procedure.procedure_id)
