@@ -227,8 +227,8 @@ class Index:
 
 
 def _counts(first: object, values_after: object) -> bool:
-    """Whether a value and all values of a list are positive integers."""
-    values = [first, *values_after] if isinstance(values_after, list) else [None]
+    """Whether a value, and all values of a list that is not empty, are positive integers."""
+    values = [first, *values_after] if isinstance(values_after, list) and values_after else [None]
     return all(type(value) is int and 0 < value < 1 << 40 for value in values)
 
 
