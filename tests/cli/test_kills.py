@@ -82,8 +82,9 @@ def test_an_import_over_another_leaves_the_old_or_the_new_tables(
     first, second = write_csv(tmp_path / "a", small_set()), write_csv(tmp_path / "b", scored_set())
     adenoma_map = {"real-colon": {"HP": True, "AD": True, "NO POLYP": False}}
     (tmp_path / "map.json").write_text(json.dumps(adenoma_map))
-    new = ("import", "csv", second, tmp_path / "out")
-    further = ("--histology-map", tmp_path / "map.json", "--detector", "mine")  # stored in files
+    new = ("import", "csv", second, tmp_path / "out", "--replace")
+    # The last two are stored in files.
+    further = ("--replace", "--histology-map", tmp_path / "map.json", "--detector", "mine")
     old = ("import", "csv", first, tmp_path / "out", *further)
     kills.run(*old, below=tmp_path / "out")
     old_contents = contents(tmp_path / "out")
