@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.partition import check_number, partition
+from polyplink.associate.partition import check_tracklet_count, partition
 from polyplink.associate.similarity import Reals, cosine, expit, unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
@@ -269,7 +269,7 @@ class LinkModel:
         Raises:
             PolyplinkError: As for `probability`.
         """
-        check_number(len(views.start))
+        check_tracklet_count(len(views.start))
         odds, unused = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
         for name, values in _terms(views, self.usual):
             if name not in unused:
@@ -514,7 +514,7 @@ def fit_and_cross_fit(
     ]
     all_views = [views for group in fitted_on for views, _ in group]
     for views in all_views:
-        check_number(len(views.start))
+        check_tracklet_count(len(views.start))
     usual = UsualCosines.of(all_views)
     pairs = [[link_terms(labelled, usual) for labelled in group] for group in fitted_on]
     model = fit_links(pairs, usual)
@@ -559,7 +559,7 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel:
         raise NotFitted(str(Message("origin.one_tracklet")))
     probabilities, price = [], unlabelled_price(procedures)
     for views in procedures:
-        check_number(len(views.start))
+        check_tracklet_count(len(views.start))
         P = np.where(views.overlap, 0.0, START * DECAY**views.between)
         np.fill_diagonal(P, 1.0)
         probabilities.append(P)

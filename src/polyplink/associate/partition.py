@@ -99,7 +99,7 @@ def partition(
         array([[0, 0, 1],
                [0, 0, 0]], dtype=int32)
     """
-    check_number(max(np.asarray(P).shape, default=0))
+    check_tracklet_count(max(np.asarray(P).shape, default=0))
     S = checked_square(P)
     n, all_prices = len(S), np.atleast_1d(np.asarray(prices, dtype=np.float64))
     if not (all_prices >= 0).all():
@@ -131,7 +131,7 @@ def partition(
     return numbered
 
 
-def check_number(n: int) -> None:
+def check_tracklet_count(n: int) -> None:
     """Refuse to link more than `MOST` tracklets: their tables of pairs may not fit in memory.
 
     Raises:

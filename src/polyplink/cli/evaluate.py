@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from polyplink.report.contents import Report
 
 # The tasks that options are for.
-READ_BY = dict.fromkeys(("--clusterer", "--choose-on", "--curve-csv"), ("counting", "tracking")) | {
-    "--without-own": ("retrieval",)
+READ_BY = {
+    "--clusterer": ("counting", "tracking"),
+    "--choose-on": ("counting", "tracking"),
+    "--curve-csv": ("counting", "tracking"),
+    "--without-own": ("retrieval",),
 }
 # Optional files and folders of an evaluation; those of an earlier evaluation are removed.
 SOMETIMES = (

@@ -43,7 +43,7 @@ def merge_data(
     from polyplink.core.messages import Message
     from polyplink.data.empty import read_empty, write_empty
     from polyplink.data.importing import new_data_folder
-    from polyplink.data.merge import merge, overlaps, shared_patients
+    from polyplink.data.merge import merge, overlaps, patients_of_several_sets
     from polyplink.data.origin import read_origin, read_warnings, write_origin
     from polyplink.data.tables import read_data
     from polyplink.data.vocabulary import find_maps
@@ -91,4 +91,4 @@ def merge_data(
         write_empty(folder, pl.concat(empty))
         write_scenes(folder, scenes)
         write_origin(folder, origins[0] if same_origin else None)
-    return written_data(out, merged, warnings + shared_patients(merged))
+    return written_data(out, merged, warnings + patients_of_several_sets(merged))

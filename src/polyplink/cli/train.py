@@ -262,11 +262,14 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
         if name in names and getattr(start, name, getattr(encoder, name)) != getattr(encoder, name)
     ]
     if differing:
-        theirs = [f"encoder.{name}={to_plain(getattr(start, name))}" for name in differing]
+        theirs = [  # without spaces, to be typed
+            f"--set encoder.{name}={to_plain(getattr(start, name))}".replace(", ", ",")
+            for name in differing
+        ]
         raise PolyplinkError(
             f"{config.init_from} holds weights of another backbone than the recipe {config.name} "
             "builds",
-            f"build theirs with {' '.join(f'--set {text}'.replace(', ', ',') for text in theirs)}",
+            f"build theirs with {' '.join(theirs)}",
         )
     set_names = {assignment.partition("=")[0] for assignment in sets}
     scale = {

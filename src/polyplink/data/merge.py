@@ -26,7 +26,7 @@ def overlaps(data: DataSet) -> list[str]:
     return lines
 
 
-def shared_patients(data: DataSet) -> list[str]:
+def patients_of_several_sets(data: DataSet) -> list[str]:
     """Patients of several sets of a merged data set, one line if there are any."""
     sets = data.procedures.group_by("patient", maintain_order=True).agg(
         pl.col("dataset").unique(maintain_order=True)

@@ -400,9 +400,10 @@ def mark_yolo(
     trackless = []
     for line in lines:
         values = line.split()
-        tracked_remainder = {"track": 0, _BOTH: 1}.get(outlines)  # of the values of an outline
-        is_tracked_outline = len(values) > _LONGEST + 1 and len(values) % 2 == tracked_remainder
-        if len(values) == _LONGEST or is_tracked_outline:
+        is_outline = len(values) > _LONGEST + 1
+        has_one_more = len(values) % 2 == 0  # value than the class and the points
+        has_track = outlines == ("track" if has_one_more else _BOTH)
+        if len(values) == _LONGEST or (is_outline and has_track):
             trackless.append(" ".join(values[:-1]))
         elif len(values) in (5, 6):
             trackless.append(" ".join(values[:5] if sixth == "track" else values))
