@@ -1,6 +1,8 @@
 """Prepared data: crops and tables, resumption, broken frames, and damaged files."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,13 @@ from polyplink.data.files.images import Pixels, read_image
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.tracklets import crops as sources
 from polyplink.tracklets.crops import BrokenFrame, cut, enlarge
-from polyplink.tracklets.prepare import crops_path, prepare, prepared_folder, typical_crops
+from polyplink.tracklets.prepare import (
+    crops_path,
+    prepare,
+    prepared_folder,
+    storing_in,
+    typical_crops,
+)
 from polyplink.tracklets.sampling import cut_tracklets, kept_tracklets
 from polyplink.tracklets.settings import PrepareSettings
 from tests.samples import write_procedures
@@ -51,6 +59,18 @@ def test_crops_equal_a_naive_loop_and_each_frame_is_decoded_once(
                 crop = enlarge(box, 5.0, WIDTH, HEIGHT)[0]
                 expected.append(cut(frames[frame], crop, 8))
         np.testing.assert_array_equal(prepared.crops(f"p{procedure}"), np.stack(expected))
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_a_folder_that_cannot_be_written_names_the_way_out(number: int, tmp_path: Path) -> None:
+    stored = tmp_path / "prepared" / "settings" / "tracklets.parquet"
+    kind = OSError if number == errno.ENOSPC else PolyplinkError
+    with pytest.raises(kind) as raised, storing_in(tmp_path):
+        raise OSError(number, os.strerror(number), str(stored))
+    assert ("polyplink merge" in str(raised.value)) == (kind is PolyplinkError)
+    elsewhere = PermissionError(errno.EACCES, "no", str(tmp_path / "images" / "1.jpg"))
+    with pytest.raises(PermissionError), storing_in(tmp_path):
+        raise elsewhere
 
 
 def test_tables_need_no_images_and_procedures_can_be_selected(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from polyplink.core.runs import claim_unmade, until_done
 from polyplink.core.text import short_repr
 from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import broken_path, release_pages
-from polyplink.tracklets.prepare import Prepared, add_crops, cut_at_broken, prepare
+from polyplink.tracklets.prepare import Prepared, add_crops, cut_at_broken, prepare, storing_in
 
 if TYPE_CHECKING:
     from polyplink.encoders.embed import Embedder
@@ -287,21 +287,22 @@ def encode(
         PolyplinkError: If the data folder or an image is broken, a vector is not finite, no
             tracklet has `clip` crops, or the encoders' settings give different tracklets.
     """
-    prepared = prepare(
-        folder,
-        encoders[0].prepare,
-        procedures=part,
-        with_crops=keep_crops,
-        workers=workers,
-        progress=partial(progress, "crops"),
-    )
-    if not keep_crops:
-        for encoder in encoders:
-            passing = vectors_folder(encoder, prepared)
-            cut = partial(crops_of, data=folder, workers=workers, passing=passing)
-            stored_vectors(encoder, prepared, None, progress, cut)
-        prepared = cut_at_broken(prepared)
-    return Encoded(folder, part, prepared, clip, {}, {}).add(encoders, workers, progress)
+    with storing_in(folder):
+        prepared = prepare(
+            folder,
+            encoders[0].prepare,
+            procedures=part,
+            with_crops=keep_crops,
+            workers=workers,
+            progress=partial(progress, "crops"),
+        )
+        if not keep_crops:
+            for encoder in encoders:
+                passing = vectors_folder(encoder, prepared)
+                cut = partial(crops_of, data=folder, workers=workers, passing=passing)
+                stored_vectors(encoder, prepared, None, progress, cut)
+            prepared = cut_at_broken(prepared)
+        return Encoded(folder, part, prepared, clip, {}, {}).add(encoders, workers, progress)
 
 
 def vectors_folder(encoder: "NamedEncoder", prepared: Prepared, clip: int | None = None) -> Path:

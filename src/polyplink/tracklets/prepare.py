@@ -5,10 +5,11 @@ others. A killed run is continued, and several processes share the work.
 """
 
 import dataclasses
+import errno
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -53,6 +54,7 @@ from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
 FORMAT = 4  # version of the folder's format, part of all keys
+PREPARED = "prepared"  # folder in a data folder for tracklets, crops and vectors
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,27 @@ def check_procedures(names: Sequence[str], available: Sequence[str]) -> None:
 
 def prepared_folder(folder: Path, settings: PrepareSettings) -> Path:
     """The folder in a data folder for tracklets and crops under some settings."""
-    return folder / "prepared" / content_key("prepare", FORMAT, settings)
+    return folder / PREPARED / content_key("prepare", FORMAT, settings)
+
+
+@contextmanager
+def storing_in(folder: Path) -> Iterator[None]:
+    """Name the way out if tracklets, crops or vectors cannot be stored in a data folder.
+
+    Raises:
+        PolyplinkError: If the system refuses to write there, as where folders are shared.
+    """
+    try:
+        yield
+    except OSError as error:
+        refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        place, stored = Path(error.filename or ""), folder / PREPARED
+        if not refused or stored not in (place, *place.parents):
+            raise
+        raise PolyplinkError(
+            f"{folder} is read-only, and tracklets, crops and vectors are stored in it",
+            f"use a folder of your own: `polyplink merge NEW {folder}` copies the tables only",
+        ) from None
 
 
 def crops_keys(folder: Path, data: DataSet, settings: PrepareSettings) -> dict[str, str]:
@@ -251,8 +273,8 @@ def prepare(
 
     Raises:
         PolyplinkError: If the folder is not a data folder, a procedure is unknown, an image is
-            missing or of another size, no image of a procedure can be decoded, the disk is full,
-            or, if `strict`, one image cannot be decoded.
+            missing or of another size, no image of a procedure can be decoded, the folder is
+            read-only, the disk is full, or, if `strict`, one image cannot be decoded.
     """
     settings = settings or PrepareSettings()
     if workers is not None and workers < 1:
@@ -265,19 +287,20 @@ def prepare(
     check_procedures(names, data.part(None))
     target = prepared_folder(folder, settings)
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
-    prepared = cut_at_broken(_tables(folder, data, settings, record).select(names))
-    if with_crops and not all(map(prepared.has_crops, names)):
-        with record.stage("crops"):
-            prepared = add_crops(
-                prepared,
-                folder,
-                strict=strict,
-                workers=workers,
-                device=device,
-                progress=progress,
-            )
-    if record.seconds or not (target / "run.json").is_file():
-        record.write(target)
+    with storing_in(folder):
+        prepared = cut_at_broken(_tables(folder, data, settings, record).select(names))
+        if with_crops and not all(map(prepared.has_crops, names)):
+            with record.stage("crops"):
+                prepared = add_crops(
+                    prepared,
+                    folder,
+                    strict=strict,
+                    workers=workers,
+                    device=device,
+                    progress=progress,
+                )
+        if record.seconds or not (target / "run.json").is_file():
+            record.write(target)
     if strict:
         for name, frames in prepared.broken().items():
             refuse_broken(frames[0], prepared.crops_path(name))
