@@ -117,6 +117,19 @@ def test_prices_are_chosen_where_the_number_of_polyps_is_known() -> None:
     assert np.abs(off).mean() < 0.5
 
 
+def test_where_polyps_are_known_of_one_patient_alone_those_with_tracklets_are_counted() -> None:
+    procedures = [tracklets(f"v{i}", ["a", "a", "b", "b", "c"]) for i in range(10)]
+    known = {procedure.procedure_id: 4 for procedure in procedures[1:]}
+    for names in (["v1"], list(known)):  # of one procedure, and of nine of one patient
+        point = find_operating_point(
+            procedures,
+            polyps={name: known[name] for name in names},
+            patients={"v0": "p0"} | dict.fromkeys(known, "p1"),
+        )
+        assert point.error is not None
+        assert (bool(point.prices), point.spread) == (True, None)
+
+
 def test_links_of_stills_are_fitted_on_runs_and_copies_and_judged_on_procedures() -> None:
     polyps: list[str | None] = ["a", "a", "a", "b", "b", "c", "c", "c"]
     procedures = [tracklets(f"v{i}", [None, *polyps[: 4 + i % 5]]) for i in range(20)]

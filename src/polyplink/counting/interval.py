@@ -126,10 +126,12 @@ def fit_interval(
         patients: Patient of each procedure; by default, each is of another.
 
     Returns:
-        The interval; None if there are too few procedures to guarantee any.
+        The interval; None if there are too few procedures to guarantee any, or all are of one
+        patient.
     """
+    patient = np.asarray(range(len(polyps)) if patients is None else patients, dtype=str)
     rank = math.ceil(COVERED * (len(links) + 1))
-    if rank > len(links):
+    if rank > len(links) or len(set(patient.tolist())) < 2:
         return None
     ends = [count_intervals(P, setting, SPREADS) for P in links]
     low = np.array([bound for bound, _ in ends], dtype=np.int64)  # procedures, rungs
@@ -144,7 +146,6 @@ def fit_interval(
     ladder = best(everything)
 
     # Each interval fitted on the other patients, the choice of the ladder included.
-    patient = np.asarray(range(len(true)) if patients is None else patients, dtype=str)
     held = []
     for i in range(len(true)):
         others = patient != patient[i]

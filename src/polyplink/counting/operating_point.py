@@ -101,10 +101,12 @@ def find_operating_point(
         return untuned(str(error))
 
     # The price for each purpose. The error of a count includes false alarms and missed polyps. It
-    # is unknown where boxes are of unknown polyps, unless they are so everywhere.
+    # is unknown where boxes are of unknown polyps; if it is known of fewer than two patients, the
+    # polyps of the tracklets are counted there.
     judged = list(zip(crossed, labelled, strict=True))
-    if polyps:
-        judged = [pair for pair in judged if pair[1].procedure_id in polyps] or judged
+    known = [pair for pair in judged if pair[1].procedure_id in (polyps or ())]
+    if len({patient_of[procedure.procedure_id] for _, procedure in known}) > 1:
+        judged = known
     counts = []
     errors = []
     for probabilities, procedure in judged:
