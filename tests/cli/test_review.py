@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -128,6 +129,8 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert refused.exit_code == 2
     assert "no procedure with a polyp in" in refused.stderr
     assert "mark some as finished in `polyplink review`" in refused.stderr
+    shutil.copytree(count_folder, tmp_path / "unfinished")
+    unfinished = Desk(tmp_path / "unfinished", sample_run.data)
     desk = finish_review(count_folder, sample_run.data)
     truth = read_data(sample_run.data).detections
     files = printed_json("hand-off", count_folder, "--language", "de")["files"]
@@ -153,6 +156,9 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     with_missed, _ = fit_reviews([desk], finished_procedures(desk), before)
     assert fitted.error == 0.0
     assert with_missed.error == pytest.approx(1 / 5)  # in one of five procedures
+    # Another review of the procedures that is not finished does not take part.
+    beside, _ = fit_reviews([desk, unfinished], finished_procedures(desk), before)
+    assert beside == with_missed
     desk.correct(0, {"kind": "undo", "of": state["missed"][0]["id"]})
     # Links that count worse than those of the weights are not used. What the reviewer rejected is
     # no error of links.

@@ -39,13 +39,16 @@ def fit_reviews(
         )
     sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
     source = sources.pop() if len(sources) == 1 else None
-    patients = {
-        name: patient for desk in desks for name, patient in desk.prepared.data.patients.items()
-    }
+    # Other reviews may have unfinished procedures of the same names.
+    finished = [
+        (desk, name, solved)
+        for desk in desks
+        for index, name in enumerate(desk.names)
+        if (solved := desk.solve(index)).decided.done
+    ]
+    patients = {name: desk.prepared.data.patients[name] for desk, name, _ in finished}
     # With the polyps that the reviewer added, which have no tracklet.
-    polyps = {
-        name: desk.solve(index).n_polyps for desk in desks for index, name in enumerate(desk.names)
-    }
+    polyps = {name: solved.n_polyps for _, name, solved in finished}
     settings = [desk.prepared.settings for desk in desks]
     point = find_operating_point(
         labelled,
