@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,6 +19,7 @@ from polyplink.data.formats.mot import import_mot
 from polyplink.data.return_boxes import write_places
 from polyplink.data.tables import SOURCE_FILES, DataSet, Imported, Places
 from polyplink.report.formats import clock
+from polyplink.serve import handoff
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, Review, hand_off, identified, review_schema, reviewed
 from polyplink.serve.possible_misses import Place
@@ -77,6 +79,28 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     removed = clock(desk.procedure(0)["tracklets"][5]["start_s"])
     assert f"Removed in the review as not a polyp: views at {removed}." in page
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_answers_of_another_page_during_a_hand_off_are_in_the_next_one(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, rows = Desk(desk.out), desk.procedure(0)["groups"][0]["rows"]
+
+    def page(*arguments: Any) -> str:
+        monkeypatch.undo()
+        other.correct(0, {"kind": "not_polyp", "rows": rows})
+        return handoff._page(*arguments)
+
+    monkeypatch.setattr(handoff, "_page", page)
+    out, counted = desk.out / FOLDER, []
+    for _ in range(2):
+        hand_off(desk)
+        polyps = json.loads((out / "review.json").read_text())["procedures"][0]["polyps"]
+        pictured = (out / "report.html").read_text().split("<section")[1].count("<article")
+        boxed = pl.read_csv(out / "views.csv").filter(procedure=desk.names[0])["polyp"].n_unique()
+        assert polyps == pictured == boxed
+        counted.append(polyps)
+    assert counted == [2, 1]
 
 
 def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(

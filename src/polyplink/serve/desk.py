@@ -6,8 +6,8 @@ all decisions as constraints.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -115,6 +115,7 @@ class Desk:
         }
         self.lock = RLock()
         self._log: tuple[int, list[Correction]] = (-1, [])
+        self._holds_log = False
         self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of corrections
         self.possible_misses = cache(self._possible_misses)
         self.place = lru_cache(PICTURES_CACHED)(self._place)
@@ -178,9 +179,20 @@ class Desk:
         """All corrections so far, including those of other pages."""
         with self.lock:
             version = self.version()
-            if version != self._log[0]:
+            if version != self._log[0] and not self._holds_log:
                 self._log = (version, read_corrections(self.out))
             return self._log[1]
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Keep the corrections of this moment until the block ends, whatever other pages add."""
+        with self.lock:
+            self.log()
+            self._holds_log = True
+            try:
+                yield
+            finally:
+                self._holds_log = False
 
     def solve(self, index: int) -> Solved:
         """Link a procedure under its corrections, or return the cached result.

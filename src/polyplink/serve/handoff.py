@@ -297,8 +297,11 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     Raises:
         PolyplinkError: If the language is not supported, or xlsxwriter is not installed.
     """
+    # Everything of the same corrections.
     t = Texts(language)
-    review = reviewed(desk, language)
+    with desk.unchanged():
+        review = reviewed(desk, language)
+        page, data, tracks = _page(desk, review, t), identified(desk), _tracks(desk)
 
     # The table of polyps.
     measured = [field for probe in review.probes for field in PROBE_FIELDS[probe]]
@@ -357,8 +360,8 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         for view in polyp.views
     ]
 
-    # All files, which belong to the same answers.
-    out, data = desk.out / FOLDER, identified(desk)
+    # All files.
+    out = desk.out / FOLDER
     with change_folder(out, BOX_FOLDERS) as new:
         _write_xlsx(new / "polyps.xlsx", sheets)
         for name, (columns, rows) in {
@@ -370,11 +373,11 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
             write_text(new / name, csv_text(table))
         write_json(new / "review.json", to_plain(review))
         write_json(new / "review.schema.json", review_schema())
-        write_text(new / "report.html", _page(desk, review, t))
+        write_text(new / "report.html", page)
         coco, mot, returned = (new / name for name in BOX_FOLDERS)
         write_coco(data, coco)
         write_mot(_as_folders(data), mot, kind="det")
-        return_boxes(desk.data, desk.prepared.data, _tracks(desk), returned)
+        return_boxes(desk.data, desk.prepared.data, tracks, returned)
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name[0] != ".")
 
 
