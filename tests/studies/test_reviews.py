@@ -93,8 +93,8 @@ def rates(point: OperatingPoint, counted: Sequence[ProcedureTracklets]) -> np.nd
 def test_the_order_of_questions_saves_answers_and_answers_improve_links(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     picks: dict[str, Pick] = {
-        "in the order of the page": lambda mean_errors: mean_errors[0],
-        "in random order": lambda mean_errors: mean_errors[int(rng.integers(len(mean_errors)))],
+        "in the order of the page": lambda questions: questions[0],
+        "in random order": lambda questions: questions[int(rng.integers(len(questions)))],
     }
     errors_by_order: dict[str, list[list[int]]] = {name: [] for name in picks}
     fr_by_links, answers = [], 0
