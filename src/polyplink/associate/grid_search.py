@@ -113,9 +113,9 @@ def cluster_all(
     """
     cluster_many = getattr(type(settings[0]), "cluster_many", None)
     if cluster_many is None:
-        each = [checked_clustering(setting, V, positions, clusterer) for setting in settings]
-        labels = np.array([clustering.labels for clustering in each])
-        return Clusterings(labels, np.array([clustering.converged for clustering in each]))
+        results = [checked_clustering(setting, V, positions, clusterer) for setting in settings]
+        labels = np.array([result.labels for result in results])
+        return Clusterings(labels, np.array([result.converged for result in results]))
     returned = cluster_many(settings, np.array(V), np.array(positions), threads)
     many = CLUSTERERS.check_returned(clusterer, returned, Clusterings)
     _check_labels(many.labels, (len(settings), len(V)), clusterer)
@@ -146,8 +146,8 @@ def checked_clustering(
     return clustering
 
 
-def _check_labels(given: npt.ArrayLike, shape: tuple[int, ...], clusterer: str) -> None:
-    labels = np.asarray(given)
+def _check_labels(returned: npt.ArrayLike, shape: tuple[int, ...], clusterer: str) -> None:
+    labels = np.asarray(returned)
     if labels.shape != shape or labels.dtype.kind not in "iu":
         raise PolyplinkError(
             f"clusterer {clusterer!r} gives labels of shape {labels.shape} and type "

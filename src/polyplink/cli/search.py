@@ -165,8 +165,8 @@ def _refuse_unread(query: str, values: Mapping[str, object], *, of_file: bool) -
     if of_file:
         kind = "video" if is_video(query) else "picture"
     read = {"tracklet": {"--others"}, "picture": {"--box"}, "video": {"--box", "--frame"}}[kind]
-    given = [name for name, value in values.items() if value is not None and value is not False]
-    unread = [name for name in given if name not in read]
+    stated = [name for name, value in values.items() if value is not None and value is not False]
+    unread = [name for name in stated if name not in read]
     if unread:
         raise PolyplinkError(f"{' and '.join(unread)}: {query} is a {kind}", "leave it out")
 

@@ -320,8 +320,8 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
     parts = filter(None, (config.part, config.validation.part))
     names = [name for part in parts for name in data.part(part)]
     polyps = data.detections.select("procedure_id", "polyp_id").drop_nulls().unique()
-    known = polyps.filter(pl.col("procedure_id").is_in(names)).height
-    if config.bags.kind in NEED_POLYPS and labelled and known < 2:
+    n_known = polyps.filter(pl.col("procedure_id").is_in(names)).height
+    if config.bags.kind in NEED_POLYPS and labelled and n_known < 2:
         raise PolyplinkError(
             f"table detections: column polyp_id is empty in the part {config.part!r} or names one "
             f"polyp, and bags.kind={config.bags.kind} draws views of known polyps",
@@ -331,8 +331,8 @@ def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[
     held = split_procedures(data, config)[1]
     if not held:
         check_selection(config, None)
-    known = polyps.filter(pl.col("procedure_id").is_in(held)).height
-    if config.validation.select == "labels" and labelled and known < 2:
+    n_known = polyps.filter(pl.col("procedure_id").is_in(held)).height
+    if config.validation.select == "labels" and labelled and n_known < 2:
         raise too_few_labels(config)
     return names
 

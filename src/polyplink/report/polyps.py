@@ -109,14 +109,14 @@ def match(procedure: ReportedProcedure) -> Matching:
     """
     groups, true_names = procedure.counted.groups, procedure.true_polyps
     counted = [polyp.polyp for polyp in groups]
-    in_order = [one.tracklet_id for one in in_time(procedure.tracklets)]
+    in_order = [view.tracklet_id for view in in_time(procedure.tracklets)]
     true = list(dict.fromkeys(true_names[name] for name in in_order if name in true_names))
     frames = np.zeros((len(counted), len(true)), dtype=np.int64)  # (k, m), shared by two polyps
     for row, polyp in enumerate(groups):
-        for one in polyp.tracklets:
-            if one.tracklet_id in true_names:
-                column = true.index(true_names[one.tracklet_id])
-                frames[row, column] += one.last_frame - one.first_frame + 1
+        for view in polyp.tracklets:
+            if view.tracklet_id in true_names:
+                column = true.index(true_names[view.tracklet_id])
+                frames[row, column] += view.last_frame - view.first_frame + 1
     rows, columns = linear_sum_assignment(frames, maximize=True)
     pairs = [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if frames[r, c] > 0]
     true_of, counted_of = dict(pairs), {column: row for row, column in pairs}
@@ -135,7 +135,7 @@ def match(procedure: ReportedProcedure) -> Matching:
     return Matching(
         counted_polyps,
         true_polyps,
-        {one.tracklet_id: counted_polyps[p.polyp] for p in groups for one in p.tracklets},
+        {view.tracklet_id: counted_polyps[p.polyp] for p in groups for view in p.tracklets},
         {tracklet_id: true_polyps[name] for tracklet_id, name in true_names.items()},
     )
 
@@ -201,9 +201,9 @@ def layout(procedure: ReportedProcedure, matching: Matching, t: Texts) -> Timeli
         polyp = matching.counted[group.polyp]
         groups.append((t("report.polyp", n=polyp.label), polyp.look, in_time(group.tracklets)))
     for polyp in matching.true.values():
-        members = [one for one in tracklets if matching.true_of.get(one.tracklet_id) == polyp]
+        members = [view for view in tracklets if matching.true_of.get(view.tracklet_id) == polyp]
         groups.append((t("report.true_row", label=polyp.label), polyp.look, members))
-    unknown = [one for one in tracklets if one.tracklet_id not in matching.true_of]
+    unknown = [view for view in tracklets if view.tracklet_id not in matching.true_of]
     if matching.true and unknown:
         groups.append((t("report.unknown_row"), None, unknown))
 

@@ -51,10 +51,10 @@ def views_of(
         of_folder = replace(encoder, prepare=settings)
         encoded = encode([of_folder], folder, workers=workers, progress=progress)
         embeddings = encoded.embeddings[encoder.name]
-        shown = screen(encoded.prepared, embeddings, model, keep_alarms=keep_alarms).prepared
-        table, vectors = view_rows(shown, index), vectors_of(shown, embeddings)
+        screened = screen(encoded.prepared, embeddings, model, keep_alarms=keep_alarms).prepared
+        table, vectors = view_rows(screened, index), vectors_of(screened, embeddings)
         # Of all procedures: without a view now, one may be in the index with views of other boxes.
-        keys = {name: shown.keys[name] for name in shown.procedures}
+        keys = {name: screened.keys[name] for name in screened.procedures}
         changed = sorted(name for name, key in keys.items() if indexed_keys.get(name, key) != key)
         if changed:
             raise PolyplinkError(
