@@ -40,9 +40,9 @@ def licence(package: str) -> str:
     except PackageNotFoundError:
         return "(not installed where this page was made)"
     classes = [
-        one.rpartition(":: ")[2]
-        for one in said.get_all("Classifier") or ()
-        if one.startswith("License ::") and one.rpartition(":: ")[2] != "OSI Approved"
+        classifier.rpartition(":: ")[2]
+        for classifier in said.get_all("Classifier") or ()
+        if classifier.startswith("License ::") and classifier.rpartition(":: ")[2] != "OSI Approved"
     ]
     text = said["License-Expression"] or (said["License"] or "").strip().partition("\n")[0]
     stated = 0 < len(text) < 100 and not text.startswith(("Copyright", "License agreement"))
@@ -54,7 +54,7 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     heads = list(heads)
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(
-        "| " + " | ".join(one.replace("|", "/") for one in line) + " |" for line in lines
+        "| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines
     )
 
 

@@ -146,7 +146,9 @@ def navigation(listed: list[Any], pages: list[str]) -> list[Any]:
         place = listed
         for folder in folders:
             title = FOLDERS[folder]
-            section = next((one for one in place if isinstance(one, dict) and title in one), None)
+            section = next(
+                (entry for entry in place if isinstance(entry, dict) and title in entry), None
+            )
             if section is None:
                 section = {title: []}
                 place.append(section)
@@ -267,9 +269,11 @@ def verb_page(name: str, guides: dict[str, str]) -> str:
     """
     verb = VERBS.find(name)
     typed = inspect.signature(command(verb)).parameters.values()
-    parameters = [one for one in typed if one.annotation is not Context]  # typer passes that itself
-    arguments = [one for one in parameters if _is_argument(one)]
-    options = [one for one in parameters if not _is_argument(one)]
+    parameters = [
+        parameter for parameter in typed if parameter.annotation is not Context
+    ]  # typer passes that itself
+    arguments = [parameter for parameter in parameters if _is_argument(parameter)]
+    options = [parameter for parameter in parameters if not _is_argument(parameter)]
     usage = " ".join(["polyplink", name, *map(_usage, arguments), "[OPTIONS]"])
     text = [
         f"# polyplink {name}",
@@ -289,7 +293,9 @@ def verb_page(name: str, guides: dict[str, str]) -> str:
         text += ["## Guides", "\n".join(shown)]
     module = verb.__module__
     text += ["## In Python", f"::: {module}.{verb.__name__}\n    options: {{heading_level: 3}}"]
-    text += [f"::: {module}.{one}\n    options: {{heading_level: 3}}" for one in _records(verb)]
+    text += [
+        f"::: {module}.{record}\n    options: {{heading_level: 3}}" for record in _records(verb)
+    ]
     return "\n\n".join(text)
 
 
@@ -311,8 +317,8 @@ def room_page(package: str, room: str) -> str:
 def _records(verb: Any) -> list[str]:
     """Names of the records that a verb gives back, if its module has them."""
     module = importlib.import_module(verb.__module__)
-    annotations = [str(one) for one in inspect.get_annotations(verb).values()]
-    names = [name for one in annotations for name in re.findall(r"\w+", one)]
+    annotations = [str(annotation) for annotation in inspect.get_annotations(verb).values()]
+    names = [name for annotation in annotations for name in re.findall(r"\w+", annotation)]
     return [
         name
         for name in dict.fromkeys(names)
@@ -345,31 +351,31 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _is_argument(one: inspect.Parameter) -> bool:
-    return isinstance(get_args(one.annotation)[1], ArgumentInfo)
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    return isinstance(get_args(parameter.annotation)[1], ArgumentInfo)
 
 
-def _plain(one: inspect.Parameter) -> tuple[Any, bool]:
+def _plain(parameter: inspect.Parameter) -> tuple[Any, bool]:
     """The type of a value, and whether there may be several."""
-    kind = get_args(one.annotation)[0]
+    kind = get_args(parameter.annotation)[0]
     if isinstance(kind, UnionType) or get_origin(kind) is Union:
         kind = next(member for member in get_args(kind) if member is not type(None))
     return (get_args(kind)[0], True) if get_origin(kind) is list else (kind, False)
 
 
-def _usage(one: inspect.Parameter) -> str:
-    name = one.name.upper() + " ..." * _plain(one)[1]
-    return name if one.default is inspect.Parameter.empty else f"[{name}]"
+def _usage(parameter: inspect.Parameter) -> str:
+    name = parameter.name.upper() + " ..." * _plain(parameter)[1]
+    return name if parameter.default is inspect.Parameter.empty else f"[{name}]"
 
 
-def _row(one: inspect.Parameter) -> str:
+def _row(parameter: inspect.Parameter) -> str:
     """The row of an argument or option: name, value, default, help."""
-    (kind, several), (_, info, *_) = _plain(one), get_args(one.annotation)
-    name, default = one.name.replace("_", "-"), one.default
+    (kind, several), (_, info, *_) = _plain(parameter), get_args(parameter.annotation)
+    name, default = parameter.name.replace("_", "-"), parameter.default
     given = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
     names = given or [f"--{name}", *([f"--no-{name}"] if kind is bool else [])]
-    if _is_argument(one):
-        names = [one.name.upper()]
+    if _is_argument(parameter):
+        names = [parameter.name.upper()]
     if kind is bool:
         value = ""
     elif get_origin(kind) is Literal:
@@ -385,5 +391,5 @@ def _row(one: inspect.Parameter) -> str:
         shown = ""
     elif default is True:
         shown = "on"
-    cells = (", ".join(f"`{one}`" for one in names), value, shown, _cell(info.help or ""))
+    cells = (", ".join(f"`{name}`" for name in names), value, shown, _cell(info.help or ""))
     return f"| {' | '.join(cells)} |"

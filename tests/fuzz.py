@@ -663,10 +663,12 @@ class Sums:
     def add(self, name: str, kind: Kind, failures: list[Failure]) -> None:
         """Add cases, and print the first failure of each kind."""
         self.kinds.setdefault(name, Kind()).add(kind)
-        for one in failures:
-            self.failures[one.what] += 1
-            if self.failures[one.what] == 1:
-                print(f"{one.case} ({one.file}): {one.what}\n{one.trace}", flush=True)
+        for failure in failures:
+            self.failures[failure.what] += 1
+            if self.failures[failure.what] == 1:
+                print(
+                    f"{failure.case} ({failure.file}): {failure.what}\n{failure.trace}", flush=True
+                )
 
     def total(self) -> int:
         """The number of cases."""
@@ -676,9 +678,9 @@ class Sums:
         """A line for each kind of file, and the sums."""
         head = ("kind", "cases", "read", "refused", "failed", "slowest s", "of case", "peak MiB")
         lines = ["{:20} {:>8} {:>8} {:>8} {:>7} {:>9} {:>9} {:>8}".format(*head)]
-        for name, one in self.kinds.items():
-            counts = f"{one.cases:8} {one.read:8} {one.refused:8} {one.failed:7}"
-            lines.append(f"{name:20} {counts} {one.slowest:9.2f} {one.which:9} {one.peak:8.0f}")
+        for name, kind in self.kinds.items():
+            counts = f"{kind.cases:8} {kind.read:8} {kind.refused:8} {kind.failed:7}"
+            lines.append(f"{name:20} {counts} {kind.slowest:9.2f} {kind.which:9} {kind.peak:8.0f}")
         slow = sum(n for what, n in self.failures.items() if what.startswith("took"))
         peak = max(kind.peak for kind in self.kinds.values())
         lines.append(
@@ -714,7 +716,7 @@ def main() -> None:
         _, status = os.waitpid(_fork(lambda: write_all(root / "whole")), 0)
         assert status == 0
         wanted = only or given.only
-        every = [one for one in targets(root / "whole") if wanted in ("", one.name)]
+        every = [target for target in targets(root / "whole") if wanted in ("", target.name)]
         following = dict.fromkeys((target.name for target in every), first)
         while not sums.kinds or (sums.total() < given.count and not given.case):
             for target in every:

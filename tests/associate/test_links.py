@@ -116,7 +116,7 @@ def test_fit_links_maximises_the_penalised_likelihood() -> None:
     def loss(weights: np.ndarray) -> float:
         log_odds = weights[0] + standard @ weights[1:]
         surprise = np.where(same, np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds))
-        means = [each.mean() for each in np.split(surprise, np.cumsum(sizes)[:-1])]
+        means = [part.mean() for part in np.split(surprise, np.cumsum(sizes)[:-1])]
         return float(np.mean(means) * same.size + PENALTY * (weights[1:] ** 2).sum() / 2)
 
     optimum = minimize(loss, np.zeros(terms.shape[1] + 1)).x

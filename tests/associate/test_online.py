@@ -64,9 +64,9 @@ def test_linking_without_a_window_equals_a_plain_loop(seed: int) -> None:
         P = POINT.links.probability(views_so_far)[-1]
         cost = {}
         for polyp in sorted(set(polyps)):
-            mates = [i for i, one in enumerate(polyps) if one == polyp]
+            mates = [i for i, label in enumerate(polyps) if label == polyp]
             cost[polyp] = sum(1e6 if P[i] == 0 else TOLERANCE - P[i] for i in mates)
-        cheapest = min(cost, key=lambda one: cost[one], default=0)
+        cheapest = min(cost, key=lambda mate: cost[mate], default=0)
         polyps.append(cheapest if cost and cost[cheapest] < 1.5 else max(polyps, default=0) + 1)
     online = feed(OnlineLinker(POINT, OnlineSettings(window=0, views=99)), views)
     assert online == polyps
@@ -79,7 +79,7 @@ def test_linking_with_an_unlimited_window_agrees_with_the_offline_partition() ->
         online = np.array(feed(OnlineLinker(POINT, OnlineSettings(window=1e9)), views))
         offline = identify(views, np.zeros(30), POINT).labels
         pairs = np.triu_indices(30, 1)
-        same = [(one[:, None] == one[None, :])[pairs] for one in (online, offline)]
+        same = [(labels[:, None] == labels[None, :])[pairs] for labels in (online, offline)]
         agreement.append((same[0] == same[1]).mean())
     assert np.mean(agreement) > 0.97
 

@@ -26,7 +26,11 @@ def links(seed: int, n: int, polyps: int = 3) -> npt.NDArray[np.float64]:
 def all_partitions(n: int) -> list[list[int]]:
     partitions: list[list[int]] = [[]]
     for _ in range(n):
-        partitions = [[*each, k] for each in partitions for k in range(max(each, default=-1) + 2)]
+        partitions = [
+            [*partition, k]
+            for partition in partitions
+            for k in range(max(partition, default=-1) + 2)
+        ]
     return partitions
 
 

@@ -101,7 +101,7 @@ def test_a_frame_rate_that_varies_is_a_warning(tmp_path: Path) -> None:
     result = run(path, out=tmp_path / "out", function=find_nothing, **options)
     imported = run(boxes, boxes="csv", out=tmp_path / "boxes", **options)
     stated = detect_polyps(path, tmp_path / "stated", fps=14, function=find_nothing)
-    texts = [" ".join(one.warnings) for one in (result, imported, stated)]
+    texts = [" ".join(counted.warnings) for counted in (result, imported, stated)]
     assert "frame rate of a varies: times are computed at 14.4" in texts[0]
     assert "differ from a player's by up to 1.5 s" in texts[0]
     assert "1 x video with a varying frame rate, timed at 14.4" in texts[1]

@@ -187,7 +187,8 @@ def test_the_record_of_a_count_with_intervals(
     sample_run: SampleRun, part: LinkedPart, tmp_path: Path
 ) -> None:
     linked = [
-        replace(one, identities=replace(one.identities, interval=(2, 3))) for one in part.procedures
+        replace(procedure, identities=replace(procedure.identities, interval=(2, 3)))
+        for procedure in part.procedures
     ]
     part = replace(part, cover=replace(part.cover, gap=""), procedures=linked)
     boxes = linked_boxes(part.encoded.prepared, linked)
@@ -238,7 +239,9 @@ def test_a_count_of_0_states_what_was_left_out_of_these_procedures_alone(part: L
         replace(part, encoded=encoded, procedures=part.procedures[1:]), lost_boxes(without)
     )
     boxes = prepared.detections.filter(procedure_id=name).height
-    assert any(f"({name}): {boxes} of {boxes} boxes in views" in str(one) for one in warnings)
+    assert any(
+        f"({name}): {boxes} of {boxes} boxes in views" in str(warning) for warning in warnings
+    )
     # Faults of the import come first if they took more boxes than they left.
     total = prepared.data.detections.height
     for unread, named in ((total, False), (total + 1, True)):
@@ -250,7 +253,7 @@ def test_a_count_of_0_states_what_was_left_out_of_these_procedures_alone(part: L
             lost_boxes(without),
             [line, Message("boxes_read", {"line": "of an earlier version"})],
         )
-        (counted_none,) = [str(one) for one in warnings if one.kind == "counted_none"]
+        (counted_none,) = [str(warning) for warning in warnings if warning.kind == "counted_none"]
         first = f"({name}): most of the source was left out when it was read"
         assert (first in counted_none) == named
 

@@ -94,7 +94,7 @@ def test_warnings_of_an_import_are_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
     imported = import_data("csv", boxes, out, size="64x48", dataset="mine")
     lines = [f"While reading the boxes: {warning}." for warning in imported.warnings]
-    assert [one["text"] for one in json.loads((out / "warnings.json").read_text())] == lines
+    assert [warning["text"] for warning in json.loads((out / "warnings.json").read_text())] == lines
     assert list(map(str, read_warnings(out))) == lines != []
     (out / "warnings.json").write_text(json.dumps(imported.warnings))  # of an earlier version
     assert list(map(str, read_warnings(out))) == lines

@@ -119,7 +119,7 @@ def test_views_that_a_count_rejects_as_false_alarms_are_not_indexed(
         ).value
         for alarms in ("drop", "keep")
     }
-    names = {alarms: {name for name, _ in one.procedures()} for alarms, one in indexed.items()}
+    names = {alarms: {name for name, _ in index.procedures()} for alarms, index in indexed.items()}
     assert names == {"drop": {"001-002"}, "keep": {"001-001", "001-002"}}
 
 

@@ -94,7 +94,7 @@ def test_a_review_of_views_that_no_longer_exist_is_not_used(
     again = succeed("count", weights, data, "--part", "eval", "-o", folder, "--device", "cpu")
     assert "1 procedure (001-005) has been reviewed here." in again.stdout
     assert f"polyplink hand-off {folder}" in (folder / "report.html").read_text()
-    assert all(one["reviewed"] for one in handed_off()[0]["procedures"])
+    assert all(procedure["reviewed"] for procedure in handed_off()[0]["procedures"])
 
     # None of them: nothing is called reviewed.
     result = count(weights, data, min_length=60, **options)
@@ -106,15 +106,19 @@ def test_a_review_of_views_that_no_longer_exist_is_not_used(
     assert (review["reviewed"], review["answered"]) == (False, 0)
     assert warning in review["warnings"]
     assert warning in page
-    for one in review["procedures"]:
-        assert (one["done"], one["reviewed"], one["outdated"]) == (False, False, True)
+    for procedure in review["procedures"]:
+        assert (procedure["done"], procedure["reviewed"], procedure["outdated"]) == (
+            False,
+            False,
+            True,
+        )
     assert learn_from_refuses(weights, folder, tmp_path / "learned")
 
     # A new review withdraws the warning; the old one is there for the views that it was of.
     Desk(folder).correct(0, {"kind": "done"})
     assert warning not in handed_off()[0]["warnings"]
     count(weights, data, **options)
-    assert {one["corrections"] for one in handed_off()[0]["procedures"]} != {0}
+    assert {procedure["corrections"] for procedure in handed_off()[0]["procedures"]} != {0}
 
 
 def learn_from_refuses(weights: Path, folder: Path, out: Path) -> bool:
@@ -166,9 +170,9 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     desk.correct(0, {"kind": "not_polyp", "rows": rejected})
     desk.correct(0, {"kind": "done"})
     rng, mixed_up = np.random.default_rng(0), []
-    for one in finished_procedures(desk):
-        polyps = one.table["polyp_id"].gather(rng.permutation(one.table.height))
-        mixed_up.append(replace(one, table=one.table.with_columns(polyp_id=polyps)))
+    for procedure in finished_procedures(desk):
+        polyps = procedure.table["polyp_id"].gather(rng.permutation(procedure.table.height))
+        mixed_up.append(replace(procedure, table=procedure.table.with_columns(polyp_id=polyps)))
     point, (note,) = fit_reviews([desk], mixed_up, fitted)
     assert point is fitted
     assert "of the weights by 0.00: the weights keep theirs" in note

@@ -95,7 +95,7 @@ def test_a_number_before_a_plural_has_a_singular_form() -> None:
 
 def test_the_catalogue_has_exactly_the_texts_that_are_used() -> None:
     kinds, starts = used_in_programs()
-    known = {kind for each in catalogue("en") for kind in (each, without_form(each))}
+    known = {kind for name in catalogue("en") for kind in (name, without_form(name))}
     unused = [
         kind
         for kind in catalogue("en")

@@ -69,7 +69,7 @@ def consistent(must: set[tuple[str, str]], cannot: set[tuple[str, str]]) -> bool
 
 answers = st.tuples(
     st.sampled_from(["same", "different"]), st.sampled_from(IDS), st.sampled_from(IDS)
-).filter(lambda one: one[1] != one[2])
+).filter(lambda answer: answer[1] != answer[2])
 
 
 @given(st.lists(answers, max_size=6))

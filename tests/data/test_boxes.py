@@ -63,7 +63,7 @@ def test_boxes_equal_a_naive_version(border: Border, edges: list[tuple[float, ..
     fitted = fit_boxes(checked, PROCEDURES, faults, border=border)
     expected = [naive_box(box, border) for box in edges]
     assert fitted.select("x", "y", "w", "h").rows() == [box for box in expected if box is not None]
-    left_out = sum(one.number for one in faults.counts.values() if one.warning == LEFT_OUT)
+    left_out = sum(fault.number for fault in faults.counts.values() if fault.warning == LEFT_OUT)
     assert left_out == expected.count(None)
 
 
@@ -73,7 +73,7 @@ def test_checked_boxes_are_valid_and_others_are_counted(rows: list[tuple[object,
     boxes = boxes_by_sides(*((str(i), *row) for i, row in enumerate(rows)))
     faults = Faults()
     valid = check_boxes(boxes, faults)
-    left_out = sum(one.number for one in faults.counts.values() if one.warning == LEFT_OUT)
+    left_out = sum(fault.number for fault in faults.counts.values() if fault.warning == LEFT_OUT)
     assert valid.height + left_out == len(rows)
     assert valid.schema["frame"] == pl.Int32
     for row in valid.iter_rows(named=True):

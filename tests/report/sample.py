@@ -47,7 +47,7 @@ def procedure(name: str = "p0", prefix: str = "") -> ReportedProcedure:
     """Five tracklets of two true polyps, counted as three; their ids begin with the prefix."""
     spans = ((0, 99), (150, 260), (700, 720), (1000, 1100), (1050, 1200))
     t = [tracklet(f"{prefix}t{i}", first, last) for i, (first, last) in enumerate(spans)]
-    ids = [one.tracklet_id for one in t]
+    ids = [tracklet.tracklet_id for tracklet in t]
     links = (CountedQuestion((ids[2],), (ids[0], ids[1]), False, 0.6),)
     polyps = {"x": t[:2], "z": t[2:3], "y": t[3:]}
     return ReportedProcedure(

@@ -74,7 +74,10 @@ class SeenTexts(HTMLParser):
 def reports() -> list[Report]:
     """Counts with every section, every remark, and every thing that can be missing."""
     full = procedure("DATA-A", "DATA-")
-    t = [replace(one, bridged=0.25 * (one.tracklet_id == "DATA-t0")) for one in full.tracklets]
+    t = [
+        replace(tracklet, bridged=0.25 * (tracklet.tracklet_id == "DATA-t0"))
+        for tracklet in full.tracklets
+    ]
     alarms = tuple(
         CountedTracklet(f"DATA-{i}", 2 * i, 2 * i + 1, shows_polyp=i / 20)
         for i in range(MOST_VIEWS + 2)
@@ -94,7 +97,7 @@ def reports() -> list[Report]:
     )
     x = replace(known.groups[1], size_mm=5.2, size_low_mm=3.1, size_high_mm=8.7, adenoma=0.72)
     known = replace(known, groups=(known.groups[0], x, known.groups[2]))
-    pictures = dict.fromkeys([one.tracklet_id for one in (*t[1:], *alarms)], grey)
+    pictures = dict.fromkeys([tracklet.tracklet_id for tracklet in (*t[1:], *alarms)], grey)
     many_views = [CountedTracklet(f"DATA-t{i}", 9 * i, 9 * i + 5) for i in range(MOST_VIEWS + 1)]
     unknown = counted("DATA-B", {"x": many_views}, low=1, high=1, converged=True)
     without_views = counted("DATA-D", {}, alarms=alarms[:1])
@@ -189,10 +192,12 @@ def test_pages_of_all_languages_have_the_same_elements_and_no_text_left_in_engli
     kind: str,
 ) -> None:
     pages = [ParsedPage(drawn(kind, name)) for name in ("en", "de", "it")]
-    assert all(one.balanced for one in pages)
-    english, *others = ([tag for tag, _ in one.elements] for one in pages)
+    assert all(page.balanced for page in pages)
+    english, *others = ([tag for tag, _ in page.elements] for page in pages)
     assert others == [english, english]
-    assert [one.elements[0][1] for one in pages] == [{"lang": name} for name in ("en", "de", "it")]
+    assert [page.elements[0][1] for page in pages] == [
+        {"lang": name} for name in ("en", "de", "it")
+    ]
     for language in ("de", "it"):
         for draw in (render, render_fragment):
             texts = drawn(kind, "en", draw), drawn(kind, language, draw)

@@ -55,7 +55,10 @@ def test_a_desk_without_corrections_shows_the_count(desk: Desk, counted_folder: 
         }
         assert len(view["questions"]) >= procedure["questions"]
         rows = times.filter(procedure=view["id"]).select("tracklet", "start_s", "end_s").rows()
-        shown = [(one["id"], one["start_s"], one["end_s"]) for one in view["tracklets"]]
+        shown = [
+            (tracklet["id"], tracklet["start_s"], tracklet["end_s"])
+            for tracklet in view["tracklets"]
+        ]
         assert sorted(shown) == sorted(rows)
         json.dumps(view)
 
@@ -76,21 +79,21 @@ def test_the_best_picture_shows_the_largest_box(desk: Desk) -> None:
 
 def test_answers_apply_are_stored_and_can_be_undone(desk: Desk, counted_folder: Path) -> None:
     before = desk.procedure(0)
-    group = max(before["groups"], key=lambda one: len(one["rows"]))
+    group = max(before["groups"], key=lambda side: len(side["rows"]))
     a, b = group["rows"][:2]
     after = desk.correct(0, {"kind": "different", "a": a, "b": b})
-    polyp = {one["row"]: one["polyp"] for one in after["tracklets"]}
+    polyp = {tracklet["row"]: tracklet["polyp"] for tracklet in after["tracklets"]}
     assert polyp[a] != polyp[b]
-    assert (a, b) not in [(one["a"], one["b"]) for one in after["questions"]]
-    assert [one["kind"] for one in after["log"]] == ["different"]
+    assert (a, b) not in [(question["a"], question["b"]) for question in after["questions"]]
+    assert [entry["kind"] for entry in after["log"]] == ["different"]
     assert after["log"][0]["reviewer"] == "Dr. Rossi"
     reopened = Desk(counted_folder)  # corrections are stored at once
     assert reopened.procedure(0)["groups"] == after["groups"]
     # Another page corrects too: both show both corrections.
     reopened.correct(0, {"kind": "same", "a": a, "b": b}, reviewer="you")
     current = desk.procedure(0)
-    assert [one["reviewer"] for one in current["log"]] == ["Dr. Rossi", "you"]
-    assert [one["correction"] for one in current["conflicts"]] == [after["log"][0]["id"]]
+    assert [entry["reviewer"] for entry in current["log"]] == ["Dr. Rossi", "you"]
+    assert [entry["correction"] for entry in current["conflicts"]] == [after["log"][0]["id"]]
     assert current["conflicts"][0]["with"] == [current["log"][1]["id"]]
     for _ in range(2):
         current = desk.correct(0, {"kind": "undo", "of": desk.procedure(0)["undo"]})
@@ -113,7 +116,7 @@ def test_every_correction_changes_the_polyps_as_intended(desk: Desk) -> None:
 
     def polyps(kind: str, **fields: Any) -> list[int | None]:
         after = desk.correct(0, {"kind": kind, **fields})
-        polyp_of_row = [one["polyp"] for one in after["tracklets"]]
+        polyp_of_row = [tracklet["polyp"] for tracklet in after["tracklets"]]
         assert sorted({p for p in polyp_of_row if p is not None}) == list(range(after["polyps"]))
         return polyp_of_row
 
@@ -130,7 +133,7 @@ def test_every_correction_changes_the_polyps_as_intended(desk: Desk) -> None:
     assert desk.procedure(0)["tracklets"][1]["removed"]
     assert polyps("polyp", rows=[1])[1] is not None
     shown = desk.correct(1, {"kind": "polyp", "rows": [1]})["tracklets"]
-    assert [one["row"] for one in shown if one["decided"]] == [1]
+    assert [tracklet["row"] for tracklet in shown if tracklet["decided"]] == [1]
     after = desk.correct(0, {"kind": "not_polyp", "rows": rows})
     assert (after["polyps"], after["groups"], after["questions"]) == (0, [], [])
     assert desk.correct(0, {"kind": "done"})["done"]
@@ -145,7 +148,9 @@ def test_a_question_without_a_decision_comes_back_when_it_is_counted_otherwise(d
     a, b, joined = (question[name] for name in ("a", "b", "joined"))
 
     def asked() -> bool:
-        return (a, b) in [(one["a"], one["b"]) for one in desk.procedure(0)["questions"]]
+        return (a, b) in [
+            (question["a"], question["b"]) for question in desk.procedure(0)["questions"]
+        ]
 
     desk.correct(0, {"kind": "unsure", "a": a, "b": b})
     assert desk.log()[-1].joined == joined
@@ -190,11 +195,11 @@ def test_pictures_boxes_and_similar_views(
     assert large.shape[0] == large.shape[1] == 40 or large.shape[1] > large.shape[0]
     assert abs(large.mean(axis=(0, 1)) - frame.mean(axis=(0, 1))).max() < 12
     similar = desk.similar(1, 2, 4)
-    assert [one["index"] == 1 for one in similar] == [True] * 4 + [False] * 4
+    assert [match["index"] == 1 for match in similar] == [True] * 4 + [False] * 4
     for part in (similar[:4], similar[4:]):
-        cosines = [one["similarity"] for one in part]
+        cosines = [match["similarity"] for match in part]
         assert cosines == sorted(cosines, reverse=True)
-    assert (1, 2) not in [(one["index"], one["row"]) for one in similar]
+    assert (1, 2) not in [(match["index"], match["row"]) for match in similar]
     best = desk.procedure(similar[0]["index"])["tracklets"][similar[0]["row"]]
     assert best["start_s"] == similar[0]["start_s"]
     for call in (
@@ -295,14 +300,14 @@ def test_missed_polyps_are_added_to_the_count_and_removed(desk: Desk, counted_fo
     row = desk.overview()["procedures"][0]
     assert after["polyps"] == row["polyps"] == before["polyps"] + 2
     assert after["groups"] == before["groups"]  # polyps with views keep their numbers
-    assert [one["frame"] for one in after["missed"]] == [8, 40]
+    assert [polyp["frame"] for polyp in after["missed"]] == [8, 40]
     assert after["missed"][0]["at_s"] == round(8 / desk.rates[desk.names[0]], 2)
     assert (after["low"], after["high"], after["corrected"]) == (None, None, True)
     assert Desk(counted_folder).procedure(0)["missed"] == after["missed"]
     with pytest.raises(PolyplinkError, match="already added in frame 8"):  # by another page
         desk.correct(0, {"kind": "missed", "frame": 8})
     left = desk.correct(0, {"kind": "undo", "of": later["missed"][0]["id"]})
-    assert [one["frame"] for one in left["missed"]] == [8]
+    assert [polyp["frame"] for polyp in left["missed"]] == [8]
     # Without any view, the count is what the reviewer added.
     only = desk.correct(0, {"kind": "not_polyp", "rows": list(range(6))})
     assert (only["polyps"], only["groups"]) == (1, [])
@@ -384,17 +389,17 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     view = before["tracklets"][2]
     assert (view["boxes"], view["pictures"]) == (32, 8)
     after = desk.correct(0, {"kind": "cut", "row": 2, "frame": view["first_frame"] + 18})
-    parts = [one for one in after["tracklets"] if one["id"].startswith(view["id"])]
+    parts = [tracklet for tracklet in after["tracklets"] if tracklet["id"].startswith(view["id"])]
     first = view["first_frame"] + 20  # the next picture; pictures are four boxes apart
-    assert [one["id"] for one in parts] == [view["id"], f"{view['id']}@{first}"]
-    assert [one["boxes"] for one in parts] == [20, 12]
-    assert [(one["first_frame"], one["last_frame"]) for one in parts] == [
+    assert [tracklet["id"] for tracklet in parts] == [view["id"], f"{view['id']}@{first}"]
+    assert [tracklet["boxes"] for tracklet in parts] == [20, 12]
+    assert [(tracklet["first_frame"], tracklet["last_frame"]) for tracklet in parts] == [
         (view["first_frame"], first - 1),
         (first, view["last_frame"]),
     ]
-    assert [one["row"] for one in parts] == [2, 6]  # the other rows are unchanged
+    assert [tracklet["row"] for tracklet in parts] == [2, 6]  # the other rows are unchanged
     assert parts[0]["polyp"] != parts[1]["polyp"]
-    assert sum(one["boxes"] for one in after["tracklets"]) == 6 * 32
+    assert sum(tracklet["boxes"] for tracklet in after["tracklets"]) == 6 * 32
     # Each part has its pictures, boxes and vector.
     assert desk.boxes(0, 6)["boxes"][0][0] == first
     assert desk.picture(0, 6, 1, 160) == Desk(counted_folder).picture(0, 6, 1, 160)
@@ -427,7 +432,11 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     assert rows.index(6) < rows.index(5)
     desk.correct(0, {"kind": "undo", "of": with_last["undo"]})
     cut_again = desk.correct(0, {"kind": "cut", "row": 6, "k": 1})
-    assert [one["boxes"] for one in cut_again["tracklets"] if one["id"].startswith(view["id"])] == [
+    assert [
+        tracklet["boxes"]
+        for tracklet in cut_again["tracklets"]
+        if tracklet["id"].startswith(view["id"])
+    ] == [
         20,
         4,
         8,
@@ -439,13 +448,17 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     )
     assert boxes_of_view["polyp_id"].n_unique() >= 2
     review = json.loads(json.dumps(to_plain(reviewed(desk))))["procedures"][0]
-    ids = [one["tracklet"] for polyp in review["reviewed_polyps"] for one in polyp["views"]]
-    assert sorted(ids) == sorted(one["id"] for one in cut_again["tracklets"])
+    ids = [
+        tracklet["tracklet"] for polyp in review["reviewed_polyps"] for tracklet in polyp["views"]
+    ]
+    assert sorted(ids) == sorted(tracklet["id"] for tracklet in cut_again["tracklets"])
     # After the last picture of a view, which ends three boxes later, the cut is before it.
     last = desk.procedure(0)["tracklets"][0]["last_frame"]
     at_end = desk.correct(0, {"kind": "cut", "row": 0, "frame": last})
     whole = before["tracklets"][0]["id"]
-    ends = [one["boxes"] for one in at_end["tracklets"] if one["id"].startswith(whole)]
+    ends = [
+        tracklet["boxes"] for tracklet in at_end["tracklets"] if tracklet["id"].startswith(whole)
+    ]
     assert ends == [28, 4]
     desk.correct(0, {"kind": "undo", "of": at_end["undo"]})
     invalid_frames: tuple[dict[str, Any], ...] = (
@@ -475,11 +488,11 @@ def test_an_index_adds_similar_views_of_other_folders(
     similar = Desk(counted_folder, masks=[parse_mask("0,0,48,40")], index=folder).similar(0, 1, 4)
     assert similar[:8] == desk.similar(0, 1, 4)
     indexed = similar[8:]
-    assert [one["id"][:2] for one in indexed] == ["E0"] * 4  # none of the reviewed folder
-    cosines = [one["similarity"] for one in indexed]
+    assert [match["id"][:2] for match in indexed] == ["E0"] * 4  # none of the reviewed folder
+    cosines = [match["similarity"] for match in indexed]
     assert cosines == sorted(cosines, reverse=True)
-    for one in indexed:
-        assert pixels(b64decode(one["picture"].partition(",")[2])).max() < 30  # masked
+    for match in indexed:
+        assert pixels(b64decode(match["picture"].partition(",")[2])).max() < 30  # masked
     with pytest.raises(PolyplinkError, match=r"weights \w+, not of other"):
         summary = json.loads((counted_folder / "count" / "count.json").read_text())
         copy = tmp_path / "copy"

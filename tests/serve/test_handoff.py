@@ -52,9 +52,9 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     known = set(review_schema()["$defs"]["ReviewedProcedure"]["properties"])
     assert known == set(json.loads((out / "review.json").read_text())["procedures"][0])
     table = pl.read_csv(out / "polyps.csv")
-    assert table.height == sum(one.polyps for one in review.procedures)
+    assert table.height == sum(procedure.polyps for procedure in review.procedures)
     counts = pl.read_csv(out / "procedures.csv")
-    expected = [(one.procedure, one.polyps) for one in review.procedures]
+    expected = [(procedure.procedure, procedure.polyps) for procedure in review.procedures]
     assert counts.select("Procedure", "Polyps").rows() == expected
     assert counts["Reviewed"].to_list().count("yes") == sum(o.reviewed for o in review.procedures)
     book = CalamineWorkbook.from_path(out / "polyps.xlsx")
@@ -64,8 +64,8 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     times = table.select("First seen", "Last seen", "Largest view")
     assert times.row(0) == tuple(  # a spreadsheet reads m:ss as hours and minutes
         f"0:{int(seconds + 0.5) // 60:02d}:{int(seconds + 0.5) % 60:02d}"
-        for one in first.reviewed_polyps
-        for seconds in (one.first_s, one.last_s, one.best_s)
+        for polyp in first.reviewed_polyps
+        for seconds in (polyp.first_s, polyp.last_s, polyp.best_s)
     )
     views = pl.read_csv(out / "views.csv")
     assert views["tracklet"].n_unique() == views.height == 29
@@ -122,8 +122,8 @@ def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(
     assert (row["Polyp"], row["Views"], row["First seen"]) == (added.polyp, 0, row["Last seen"])
     page = (out / "report.html").read_text()
     assert page.count("added by hand, seen at") == 1
-    assert page.count("<img") == sum(min(6, len(polyp.views)) for one in review.procedures
-                                     for polyp in one.reviewed_polyps) + 1  # fmt: skip
+    assert page.count("<img") == sum(min(6, len(polyp.views)) for procedure in review.procedures
+                                     for polyp in procedure.reviewed_polyps) + 1  # fmt: skip
     # The picture is the whole frame, or the place where a polyp may have been missed.
     assert base64.b64encode(desk.frame(0, frame, 480)).decode() in page
     places = [Place(frame, tuple(box))]

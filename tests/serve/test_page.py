@@ -201,7 +201,7 @@ def test_questions_are_answered_with_three_keys(
     ask(page)
     before = count_of(page)
     questions = desk.procedure(1)["questions"]
-    question = min(questions, key=lambda one: not one["close"])
+    question = min(questions, key=lambda question: not question["close"])
     for key, kind in (("s", "same"), ("d", "different"), ("u", "unsure")):
         started = page.evaluate("performance.now()")
         page.keyboard.press(key)

@@ -126,7 +126,7 @@ def test_a_hand_off_is_called_reviewed_only_after_all_questions(
         return review
 
     before = page()
-    open_questions = sum(one["questions"] for one in desk.overview()["procedures"])
+    open_questions = sum(procedure["questions"] for procedure in desk.overview()["procedures"])
     assert open_questions > 0  # without an interval, links below 90 % are questions
     assert f"Geprüfte Fragen: 0 von {open_questions}." in before
     assert "<h1>Polypenzählung, nicht geprüft</h1>" in before
@@ -182,8 +182,8 @@ def test_an_interval_is_not_claimed_for_a_corrected_count(
     after = desk.correct(0, {"kind": "not_polyp", "rows": [a]})
     assert (after["low"], after["high"], after["corrected"]) == (None, None, True)
     review, page = handed_off()
-    assert [one["low"] is None for one in review["procedures"]] == [True, False]
-    assert [one["corrected"] for one in review["procedures"]] == [True, False]
+    assert [procedure["low"] is None for procedure in review["procedures"]] == [True, False]
+    assert [procedure["corrected"] for procedure in review["procedures"]] == [True, False]
     assert page.count(corrected) == 1
     assert json.loads(path.read_text())["procedures"] == summary["procedures"]
 
@@ -194,8 +194,8 @@ def test_an_interval_is_not_claimed_for_a_corrected_count(
     assert review["basis"] is None
     assert basis not in page
     assert page.count(corrected) == 2
-    numbers = [one["corrections"] for one in review["procedures"]]
-    assert numbers == [one["corrections"] for one in desk.overview()["procedures"]]
+    numbers = [procedure["corrections"] for procedure in review["procedures"]]
+    assert numbers == [procedure["corrections"] for procedure in desk.overview()["procedures"]]
     assert numbers == [desk.procedure(index)["corrections"] for index in range(2)] == [2, 1]
     undone = desk.correct(0, {"kind": "undo", "of": desk.procedure(0)["undo"]})
     assert (undone["low"] is None, undone["corrected"], undone["corrections"]) == (False, False, 1)
@@ -214,7 +214,7 @@ def test_a_count_of_an_earlier_version_opens_without_an_interval(
         json.dumps(summary | {"operating_point": point | {"spread": 3.0}, "warnings": ["Old."]})
     )
     overview = Desk(folder).overview()
-    assert all(one["low"] is None for one in overview["procedures"])
+    assert all(procedure["low"] is None for procedure in overview["procedures"])
     assert overview["warnings"]["en"][0].startswith(
         "No 90 % interval is shown: this count was written"
     )

@@ -170,8 +170,8 @@ class CountGpuWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         name = func.__name__.split(".")[0]
         masked = name.startswith("index") and any(
-            isinstance(one, torch.Tensor) and one.dtype == torch.bool
-            for one in (args[1] if len(args) > 1 and isinstance(args[1], list) else [])
+            isinstance(argument, torch.Tensor) and argument.dtype == torch.bool
+            for argument in (args[1] if len(args) > 1 and isinstance(args[1], list) else [])
         )
         self.count += masked or name in {"nonzero", "_local_scalar_dense", "masked_select"}
         return func(*args, **(kwargs or {}))

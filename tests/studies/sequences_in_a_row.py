@@ -88,7 +88,9 @@ def compare_count(played: PlayedProcedure, run: Path) -> dict[str, float | str]:
     """The count of a procedure, compared with the truth."""
     name = played.folder.name
     count = json.loads((run / "count" / "count.json").read_text(encoding="utf-8"))
-    (counted_procedure,) = [one for one in count["procedures"] if one["procedure_id"] == name]
+    (counted_procedure,) = [
+        procedure for procedure in count["procedures"] if procedure["procedure_id"] == name
+    ]
     tracks = np.loadtxt(run / "tracks" / f"{name}.txt", delimiter=",", usecols=range(6), ndmin=2)
     with (run / "count" / "views.csv").open(encoding="utf-8") as file:
         views = [view for view in csv.DictReader(file) if view["procedure"] == name]

@@ -70,7 +70,10 @@ def score(encoder: Path, boxes: Path, annotated: Path, out: Path, **options: Any
         counted = polyplink.count(out / "weights", boxes, out=out / "count", part="eval", **options)
         write_table(out / "boxes.parquet", counted.value.boxes)
     summary = json.loads((out / "count" / "count.json").read_text())["procedures"]
-    ends = {one["procedure_id"]: (one["low"] or 0, one["high"] or 0) for one in summary}
+    ends = {
+        procedure["procedure_id"]: (procedure["low"] or 0, procedure["high"] or 0)
+        for procedure in summary
+    }
     boxes_with_polyps, scored = pl.read_parquet(out / "boxes.parquet"), []
     for name, true_boxes in true_boxes_of(annotated, list(ends)).items():
         row = score_procedure(name, true_boxes, boxes_with_polyps.filter(procedure_id=name))
@@ -101,7 +104,7 @@ def table(figures_by_kind: Mapping[str, Mapping[str, Resampled]]) -> str:
     pairs = [(name, ANNOTATED) for name in figures_by_kind if name != ANNOTATED]
     pairs += [(name, name + TRUE) for name in DETECTORS]
     columns = [
-        (name, {k: one.figure() for k, one in by_name.items()})
+        (name, {k: figure.figure() for k, figure in by_name.items()})
         for name, by_name in figures_by_kind.items()
     ]
     for name, base in pairs:

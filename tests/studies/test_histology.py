@@ -96,7 +96,7 @@ def probe_scores(features: Floats, truth: NDArray[np.bool_], groups: NDArray[np.
 def test_a_linear_probe_is_as_accurate_as_frozen_models_on_real_tracklets() -> None:
     """Its features are statistics of colour and texture."""
     crops, adenoma, patients = polyps()
-    features = np.stack([statistics(one) for one in crops])
+    features = np.stack([statistics(crop) for crop in crops])
     scores = probe_scores(features, adenoma, patients)
     auroc, accuracy = roc_auc_score(adenoma, scores), ((scores > 0) == adenoma).mean()
     shuffled = np.random.default_rng(0).permutation(adenoma)
@@ -113,7 +113,7 @@ def test_even_exact_tissue_parameters_do_not_determine_the_histology() -> None:
     """An upper limit for every method."""
     rng = np.random.default_rng(0)
     truth = rng.random(8000) < 0.5
-    tissues = [draw_tissue(rng, "AD" if one else "HP", 1.0) for one in truth]
+    tissues = [draw_tissue(rng, "AD" if is_adenoma else "HP", 1.0) for is_adenoma in truth]
     tissue_features = np.array(
         [[*t.pattern, t.contrast, t.hue, t.value, t.vessels, t.mucus] for t in tissues]
     )

@@ -118,13 +118,15 @@ def test_the_order_of_questions_saves_answers_and_answers_improve_links(tmp_path
     print()
     mean_answers: list[float] = []
     for name, sequences in errors_by_order.items():
-        wrong_at_first = [each for each in sequences if each[0]]
+        wrong_at_first = [sequence for sequence in sequences if sequence[0]]
         answers_needed = [
-            next((i for i, e in enumerate(each) if e == 0), len(each)) for each in wrong_at_first
+            next((i for i, e in enumerate(sequence) if e == 0), len(sequence))
+            for sequence in wrong_at_first
         ]
         mean_answers.append(float(np.mean(answers_needed)))
         mean_errors = [
-            np.mean([abs(each[min(k, len(each) - 1)]) for each in sequences]) for k in (0, 3, 10)
+            np.mean([abs(sequence[min(k, len(sequence) - 1)]) for sequence in sequences])
+            for k in (0, 3, 10)
         ]
         print(
             f"{name}: {len(wrong_at_first)} of {len(sequences)} counts wrong at first; right after "

@@ -130,8 +130,8 @@ def score(
     scored_boxes = long_tracked.with_columns(tracklet="track").sort("track", "frame")
     scored_boxes = fill_gaps(scored_boxes) if fill else scored_boxes
     sides = [
-        BoxTracks.of(one["frame"], one[name], one.select(BOX).to_numpy())
-        for one, name in ((true, "view"), (scored_boxes, "track"))
+        BoxTracks.of(table["frame"], table[name], table.select(BOX).to_numpy())
+        for table, name in ((true, "view"), (scored_boxes, "track"))
     ]
     return {
         "counts": score_tracks(*sides),
