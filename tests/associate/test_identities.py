@@ -195,9 +195,13 @@ def test_a_doubtful_decision_is_a_question_though_clear_ones_would_cost_less_to_
     point = OperatingPoint(LearnedLinks(0.1, 0.5), links, "made up", spread=1.0, margin=1, lone=1)
     with patch.object(LinkModel, "probability", lambda *_: P):
         result = identify(views, np.linspace(0, 1, n), point)
+        decided = identify(views, np.linspace(0, 1, n), point, Constraints(cannot=((0, 4),)))
     assert result.labels.tolist() == polyps.tolist()
     (question,) = [question for question in result.questions if question.close]
     assert (question.members, question.others) == ((0, 1, 2, 3), (4, 5, 6, 7))
+    # Different: one answer decides, not one for each of the sixteen pairs.
+    assert decided.labels.tolist() == polyps.tolist()
+    assert not any(question.close for question in decided.questions)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -468,7 +468,8 @@ def possible_questions(
         P: Probability that two tracklets show the same polyp (n, n).
         setting: The clusterer.
         spread: Factor of the price, for `Question.close`.
-        decided: The reviewer's constraints; decisions that follow from them are left out.
+        decided: The reviewer's constraints; decisions that follow from them are left out. So are
+            clusters of which one pair of tracklets shows different polyps.
 
     Returns:
         The decisions, ties by rows.
@@ -490,7 +491,8 @@ def possible_questions(
             settled[i, j] = settled[j, i] = True
     for members, second, joined in sides:
         between = np.ix_(members, second)
-        if settled[between].all():
+        # One pair that shows different polyps decides that two clusters are separate.
+        if settled[between].all() or (not joined and apart[between].any()):
             continue
         cost = float(costs[between].sum())  # of having the two sides in one cluster
         close = cost > price / spread if joined else cost < price * spread
