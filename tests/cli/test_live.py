@@ -29,7 +29,7 @@ from polyplink.encoders.encode import read_embeddings
 from polyplink.encoders.load import load_named
 from polyplink.serve.desk import Desk
 from polyplink.streaming import live_count
-from polyplink.streaming.live_count import Event
+from polyplink.streaming.live_count import PIECES, Event, killed_source
 from polyplink.streaming.setup import open_linking
 from polyplink.streaming.sources import TimedFrame, frames_from
 from tests.cli.calls import assert_refused, invoke, polyplink
@@ -152,6 +152,31 @@ def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(
     assert len(events_of_kind("closed", all_events)) == 3 or all_events[-1]["late"] > 0
     data = pl.read_parquet(tmp_path / "out" / "data" / "detections.parquet")
     assert data["image"].null_count() == 0
+
+
+def test_the_rate_of_a_recording_that_the_user_states_is_used_and_warned_about(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    video = write_video(tmp_path / "film.mp4", 30)  # at 25 frames a second
+    boxes = tmp_path / "boxes.jsonl"
+    rows = [json.dumps({"frame": k, "boxes": [box(k)]}) for k in range(30)]
+    boxes.write_text("\n".join(['{"fps": 25}', *rows]))
+    result = live(
+        str(video),
+        weights=sample_run.weights,
+        out=tmp_path / "out",
+        boxes=boxes,
+        fps=15,
+        speed=0,
+        page=False,
+        device="cpu",
+    )
+    assert result.value.data.procedures["fps"].to_list() == [15]
+    said = "Times of film are computed at 15 frames a second, as --fps states"
+    assert sum(said in warning for warning in result.value.count.warnings) == 1
+    (tmp_path / "out" / PIECES / "000000000").mkdir(parents=True)
+    source, _ = killed_source(tmp_path / "out")  # as if the count had been killed
+    assert [recording.replaced_fps for recording in source.recordings] == [25]
 
 
 @pytest.mark.parametrize("brings_boxes", [True, False])

@@ -154,8 +154,8 @@ class Recorder:
         self.frames = frame.number + 1
         return True
 
-    def warn(self, message: Message) -> None:
-        self.messages.append(message)
+    def warn(self, *messages: Message) -> None:
+        self.messages.extend(messages)
 
 
 def in_3_threads(find: Detector) -> OpenedDetector:

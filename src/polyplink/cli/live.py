@@ -144,7 +144,7 @@ def live(
     )
     from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
     from polyplink.streaming.session import count_frames, event_log, wait_for_signal
-    from polyplink.streaming.setup import lasting_messages, open_linking, warm_detector
+    from polyplink.streaming.setup import first_messages, open_linking, warm_detector
     from polyplink.streaming.sources import is_device, open_source, without_password
 
     exists = frames is None and Path(source).exists()
@@ -193,9 +193,7 @@ def live(
         opened = frames or open_source(
             source, boxes=boxes, recording=recording, fps=fps, stall=stall
         )
-        finder, detector_messages = (
-            (None, []) if brings_boxes else warm_detector(detector, function, opened)
-        )
+        finder = None if brings_boxes else warm_detector(detector, function, opened)
         shutil.rmtree(out / LIVE, ignore_errors=True)
         encoder, point, cover = open_linking(
             load,
@@ -228,17 +226,17 @@ def live(
             page=served and served.address,
             weights=encoder.key,
         )
-        # Messages that the count in the end has by itself.
-        of_count = lasting_messages(opened, weights, encoder, cover, point, out=out)
-        for message in (*of_count, *detector_messages):
-            counting.warn(message)
+        of_count, others = first_messages(
+            opened, finder, weights, encoder, cover, point=point, out=out
+        )
+        counting.warn(*of_count, *others)
 
         # Frames, until the source ends or is stopped.
         with record.stage("live"):
             stopped = count_frames(
                 opened, finder, counting, speed=speed, stall=stall, errors=errors
             )
-        _refuse_empty(source, counting, counting.warnings[len(of_count) :], errors)
+        _refuse_empty(source, counting, counting.warnings[len(of_count) + len(others) :], errors)
         counting.end()
 
         # The report, and the pages until they are closed.
@@ -408,6 +406,7 @@ def _report_killed(
 ) -> "Result[Counted]":
     """Write the report of a killed count from the files that it has written."""
     from polyplink.core.messages import Message
+    from polyplink.detect.recordings import time_messages
     from polyplink.report.formats import clock
     from polyplink.streaming.live_count import killed_source, late_messages, write_pieces
     from polyplink.streaming.session import event_log, late_before
@@ -416,7 +415,8 @@ def _report_killed(
     _, lost = write_pieces(out, source, frames, encoder)
     killed = Message("live.killed", {"clock": clock(frames / source.fps)})
     late = late_messages(late_before(out, frames), frames)
-    counted, facts = _report(out, record, count_folder, [killed, *late, *lost])
+    messages = [killed, *late, *lost, *time_messages(source.recordings)]
+    counted, facts = _report(out, record, count_folder, messages)
     finished = {"event": "finished", "frame": frames - 1} | facts
     with event_log(out, "a") as write_event:
         write_event(finished)

@@ -5,7 +5,7 @@ import shutil
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
 PIECES = "live/pieces"  # boxes and crops, until the report is written
 SOURCE_FILE, VECTORS = "live/source.json", "live/vectors.bin"
+TIMES = ("drift", "replaced_fps")  # fields of `Recording` for warnings about its times
 MOST_CROPS, MOST_CLIPS = 4096, 256  # kept per open tracklet, as features or as pictures
 THUMBNAIL = 320  # width and height of a view's picture, pixels
 TRIALS = 3  # timed runs per number of threads
@@ -172,9 +173,11 @@ class LiveCount:
         self._finished: dict[str, Any] | None = None
         (out / LIVE).mkdir(parents=True, exist_ok=True)
         names = ("name", "fps", "width", "height", "rate_known")
-        facts = {name: getattr(source, name) for name in names}
-        path = None if source.recording is None else str(source.recording.path.resolve())
-        write_json(out / SOURCE_FILE, facts | {"recording": path})
+        facts = {name: getattr(source, name) for name in names} | {"recording": None}
+        for recording in source.recordings:
+            facts["recording"] = str(recording.path.resolve())
+            facts["times"] = {name: getattr(recording, name) for name in TIMES}
+        write_json(out / SOURCE_FILE, facts)
         self._vectors = (out / VECTORS).open("wb")
         self.show()
 
@@ -210,11 +213,12 @@ class LiveCount:
         self._emit(event_facts)
         return event_facts
 
-    def warn(self, message: Message) -> None:
-        """Record a reason to doubt the count, and emit it as an event."""
-        self.warnings.append(message)
-        self.emit("warning", message=str(message), kind=message.kind)
-        self.show()
+    def warn(self, *messages: Message) -> None:
+        """Record reasons to doubt the count, and emit each as an event."""
+        for message in messages:
+            self.warnings.append(message)
+            self.emit("warning", message=str(message), kind=message.kind)
+            self.show()
 
     def finish(self, counted: Count, report: Path, review: str | None = None) -> None:
         """Show the final count, and where its report and its review are.
@@ -446,8 +450,7 @@ class LiveCount:
         write_json(source_file, read_json(source_file) | {"counted_frames": self.frames})
         self._vectors.close()
         prepared, lost = write_pieces(self._out, self._source, self.frames, self._encoder)
-        for message in lost:
-            self.warn(message)
+        self.warn(*lost)
         ids = prepared.tracklets["tracklet_id"].to_list()
         if ids and not self._thinned and sorted(self._ids) == sorted(ids):
             vectors = np.fromfile(self._out / VECTORS, np.float32).reshape(len(ids), -1)
@@ -501,7 +504,8 @@ def killed_source(out: Path) -> tuple[LiveSource, int]:
     """
     facts = read_json(out / SOURCE_FILE)
     path, counted = facts.pop("recording"), facts.pop("counted_frames", None)
-    recording = find_recordings(Path(path), facts["fps"])[0] if path else None
+    times = facts.pop("times", {})  # older counts have none
+    recording = replace(find_recordings(Path(path), facts["fps"])[0], **times) if path else None
     frames = PIECE * (1 + max(int(piece.name) for piece in written_pieces(out)))
     if recording is not None:
         frames = min(frames, recording.n_frames)

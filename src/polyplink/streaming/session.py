@@ -87,8 +87,7 @@ def count_frames(
     n_frames = 0 if source.recording is None else source.recording.n_frames
     if caught and counting.frames < n_frames:
         counting.warn(Message("live.stopped", {"frames": counting.frames, "of": n_frames}))
-    for message in late_messages(counting.late, counting.frames):
-        counting.warn(message)
+    counting.warn(*late_messages(counting.late, counting.frames))
     if counting.backwards:
         counting.warn(Message("live.left_out", {"n": counting.backwards}))
     return bool(caught or errors)

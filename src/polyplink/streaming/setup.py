@@ -23,8 +23,8 @@ from polyplink.streaming.sources import LiveSource
 
 def warm_detector(
     name: str | None, function: Detector | None, source: LiveSource
-) -> tuple[OpenedDetector, list[Message]]:
-    """The detector of a live count, warmed up, with warnings about its training.
+) -> OpenedDetector:
+    """The detector of a live count, warmed up.
 
     Args:
         name: Its file or name, by default the shipped one; with `function` its name.
@@ -37,7 +37,7 @@ def warm_detector(
     opened = open_detector(name, function)
     if isinstance(opened.find, OnnxDetector):  # a slow first call would delay the first frames
         opened.find(np.zeros((source.height, source.width, 3), np.uint8))
-    return opened, training_warnings(opened.find, [source.name])
+    return opened
 
 
 def open_linking(
@@ -68,26 +68,33 @@ def open_linking(
     return encoder, point, cover
 
 
-def lasting_messages(
+def first_messages(
     source: LiveSource,
+    detector: OpenedDetector | None,
     weights: Path,
     encoder: NamedEncoder,
     cover: Cover,
-    point: OperatingPoint,
     *,
+    point: OperatingPoint,
     out: Path,
-) -> list[Message]:
-    """Warnings about the weights and the frame rate, which the count in the end repeats.
+) -> tuple[list[Message], list[Message]]:
+    """Warnings that are known before the first frame.
 
     Args:
         source: The procedure.
+        detector: The detector; None if the frames come with boxes.
         weights: The weights file or folder.
         encoder: The encoder.
         cover: The cover of the intervals.
         point: The operating point.
         out: The output folder, which holds the origin of the boxes.
+
+    Returns:
+        Warnings that the final count finds again, about the weights and an unknown frame rate; and
+        others, about the training of the detector and the times of the recording.
     """
     used = used_models(weights_path(weights), encoder.name, encoder.record, out / LIVE)
-    rate = rate_messages([] if source.rate_known else [source.name])
-    rate += time_messages([source.recording] if source.recording else [])
-    return [*cover.warnings(point), *shipped_messages(used, point), *rate]
+    of_count = [*cover.warnings(point), *shipped_messages(used, point)]
+    of_count += rate_messages([] if source.rate_known else [source.name])
+    others = [] if detector is None else training_warnings(detector.find, [source.name])
+    return of_count, others + time_messages(source.recordings)

@@ -106,6 +106,11 @@ class LiveSource:
     brings_boxes: bool = False
     of_program: bool = False
 
+    @property
+    def recordings(self) -> list[Recording]:
+        """The recording, if there is one."""
+        return [] if self.recording is None else [self.recording]
+
 
 def frames_from(
     frames: Iterable[TimedFrame],
@@ -363,7 +368,12 @@ def _numbered(
 
 
 def boxes_from(
-    lines: IO[str], where: str, recording: Recording | None = None, kind: Kind = "lines"
+    lines: IO[str],
+    where: str,
+    recording: Recording | None = None,
+    kind: Kind = "lines",
+    *,
+    fps: float | None = None,
 ) -> LiveSource:
     """Boxes as JSON lines, as a source.
 
@@ -372,23 +382,20 @@ def boxes_from(
         where: Name of the lines, for messages.
         recording: The recording with the pictures; None if each box comes with a crop.
         kind: "recording" to play the frames at its rate.
+        fps: Frames per second; None for those of the first line or of the recording.
 
     Raises:
         PolyplinkError: If the first line does not describe the frames.
     """
     head = _object(lines.readline(LONGEST_LINE), f"{where}, line 1")
     name = head.get("procedure", recording.name if recording else "live")
-    keys = ("fps", "width", "height")
-    of_recording: dict[str, Any] = {}
+    facts: dict[str, Any] = dict.fromkeys(("fps", "width", "height"))
     if recording is not None:
-        of_recording = {
-            "fps": recording.rate,
-            "width": recording.width,
-            "height": recording.height,
-        }
-    values: list[Any] = [head.get(key, of_recording.get(key)) for key in keys]
-    fps, width, height = values
-    for key, value, most in zip(keys, values, LARGEST, strict=True):
+        facts |= {"fps": recording.rate, "width": recording.width, "height": recording.height}
+    facts |= {key: head[key] for key in facts if key in head}
+    if fps is not None:
+        facts["fps"] = fps
+    for (key, value), most in zip(facts.items(), LARGEST, strict=True):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if (
             not is_number
@@ -403,22 +410,20 @@ def boxes_from(
         raise PolyplinkError(
             f"{where}, line 1: procedure is not a name", "give a text of 1 to 200 characters"
         )
-    if recording is not None:
-        size = (recording.width, recording.height)
-        if (width, height) != size:
-            raise PolyplinkError(
-                f"{where}, line 1: {width} x {height} pixels, and {recording.path} has {size[0]} x "
-                f"{size[1]}",
-                "give the boxes of this recording",
-            )
-    frames = _frames(lines, where, (width, height), cropped=recording is None)
+    size = facts["width"], facts["height"]
+    if recording is not None and size != (recording.width, recording.height):
+        raise PolyplinkError(
+            f"{where}, line 1: {size[0]} x {size[1]} pixels, and {recording.path} has "
+            f"{recording.width} x {recording.height}",
+            "give the boxes of this recording",
+        )
+    frames = _frames(lines, where, size, cropped=recording is None)
     if recording is not None:
         frames = _with_pictures(frames, recording)
     return LiveSource(
         str(name),
-        float(fps),
-        width,
-        height,
+        float(facts["fps"]),
+        *size,
         frames,
         recording,
         kind,
@@ -527,7 +532,7 @@ def open_source(
         source: A video or a folder of images, a device or an address; `STDIN` for boxes on stdin.
         boxes: File of the boxes of the recording, as JSON lines.
         recording: The recording with the pictures, for boxes on stdin.
-        fps: Frames per second; None for the rate of the recording.
+        fps: Frames per second; None for the rate of the recording or of the first line.
         stall: Seconds without a frame after which a device counts as stalled.
 
     Raises:
@@ -535,7 +540,7 @@ def open_source(
     """
     if source == STDIN:
         pictures = None if recording is None else _one_recording(Path(recording), fps)
-        return boxes_from(sys.stdin, "stdin", pictures)
+        return boxes_from(sys.stdin, "stdin", pictures, fps=fps)
     if recording is not None:
         raise PolyplinkError(
             f"--recording is given beside {source}", "leave it out; it is for boxes on stdin (-)"
@@ -549,7 +554,7 @@ def open_source(
     if not file.is_file():
         raise PolyplinkError(f"no file {file}", "check the path given with --boxes")
     lines = file.open(encoding="utf-8", errors="replace")
-    return boxes_from(lines, str(boxes), pictures, "recording")
+    return boxes_from(lines, str(boxes), pictures, "recording", fps=fps)
 
 
 def _one_recording(path: Path, fps: float | None) -> Recording:
