@@ -37,6 +37,13 @@ def test_all_figures_are_drawn_beside_those_of_another_encoder(
     assert {"ntssl-demo", "again"} <= {text.get_text() for text in legend.get_texts()}
 
 
+def test_encoders_of_one_name_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
+    command = ("figures", sample_run.run, sample_run.data, "-o", tmp_path, "--only", "recall")
+    beside = ("--beside", f"ntssl-demo={sample_run.run}")
+    assert_refused(polyplink(*command, *beside), "--beside ntssl-demo=... has the name of")
+    assert_refused(polyplink(*command, *beside, *beside), "--beside names 'ntssl-demo' twice")
+
+
 def test_short_sequences_are_drawn_with_the_options_that_the_error_names(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:

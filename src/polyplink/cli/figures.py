@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 from typer import Option
 
@@ -14,6 +14,9 @@ from polyplink.core.parts import CLUSTERERS, FIGURES
 from polyplink.core.results import FigureFiles, Progress, Result
 from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
+
+if TYPE_CHECKING:
+    from polyplink.data.tables import DataSet
 
 
 @verb
@@ -76,9 +79,7 @@ def draw_figures(
     from matplotlib.figure import Figure
 
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.leakage import seen_procedures
     from polyplink.encoders.load import load_named
-    from polyplink.encoders.weights import read_record, weights_path
     from polyplink.evaluate.truth import samples_of
     from polyplink.report.figures import FigureData
     from polyplink.report.plots import write_figure
@@ -89,6 +90,10 @@ def draw_figures(
     record.claim(out)
     with record.stage("embed"):
         first = load_named(weights, device, tracklets=tracklets)
+        if first.name in others_files:
+            raise PolyplinkError(
+                f"--beside {first.name}=... has the name of {weights}", "give it another name"
+            )
         encoded = encode([first], data, part, workers=workers, progress=progress)
         # Refuse data without polyp ids before other encoders embed them.
         samples = samples_of(encoded.prepared)
@@ -98,15 +103,7 @@ def draw_figures(
         ]
         encoded = encoded.add(encoders, workers, progress)
     prepared = encoded.prepared
-    warnings: list[str] = []
-    for file in files:
-        learned_from = read_record(weights_path(file)).seen
-        seen = seen_procedures(learned_from, prepared.data, samples.procedures)
-        if seen:
-            warnings.append(
-                f"{file} was trained or validated on {len(seen)} of these procedures: its "
-                "figures are too good, name another --part"
-            )
+    warnings = _warnings_of_seen(files, prepared.data, samples.procedures)
     record.inputs |= {"data": prepared.data.key, "crops": prepared.key}
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {part}: {many(len(samples.procedures), 'procedure')}"
@@ -125,3 +122,21 @@ def draw_figures(
         progress("figures", done, len(figures))
     record.write(out)
     return Result(pictures, printed=[str(path) for path in pictures], warnings=warnings)
+
+
+def _warnings_of_seen(
+    files: Sequence[Path], data: "DataSet", procedures: Sequence[str]
+) -> list[str]:
+    """A warning for each weights file that was trained or validated on some of the procedures."""
+    from polyplink.encoders.leakage import seen_procedures
+    from polyplink.encoders.weights import read_record, weights_path
+
+    warnings = []
+    for file in files:
+        seen = seen_procedures(read_record(weights_path(file)).seen, data, procedures)
+        if seen:
+            warnings.append(
+                f"{file} was trained or validated on {len(seen)} of these procedures: its "
+                "figures are too good, name another --part"
+            )
+    return warnings

@@ -275,7 +275,7 @@ def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
     """Files by name, from the NAME=FILE values of a repeated option.
 
     Raises:
-        PolyplinkError: If a value has no "=".
+        PolyplinkError: If a value has no "=", or two have one name.
 
     Example:
         >>> named_files("--weights", ["ntssl=run/weights.safetensors"])
@@ -286,5 +286,7 @@ def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:
         name, equals, path = pair.partition("=")
         if not equals:
             raise PolyplinkError(f"{option} {pair!r} names no file", "write NAME=FILE")
+        if name in files:
+            raise PolyplinkError(f"{option} names {name!r} twice", "give each another name")
         files[name] = Path(path)
     return files
