@@ -106,7 +106,7 @@ def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_pa
     assert before.operating["calibration"] == annotated | {"procedures": 4, "views": 6}
     assert after.operating["calibration"] == annotated | {"procedures": 5, "views": 6}
     onto_itself = ("calibrate", tmp_path, sample_run.data, "-o", tmp_path, "--device", "cpu")
-    assert_refused(polyplink(*onto_itself), "holds the weights to calibrate")
+    assert_refused(polyplink(*onto_itself), "holds the weights themselves")
     assert after.operating["alarms"] is None
 
 

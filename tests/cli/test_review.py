@@ -183,6 +183,8 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert recount.value.summary["tracklets"] == to_plain(desk.count.tracklets)
     with pytest.raises(PolyplinkError, match="was counted with weights"):
         learn_from(learning.value.weights, [count_folder], out=tmp_path / "other")
+    with pytest.raises(PolyplinkError, match="holds the weights themselves, which would be"):
+        learn_from(learning.value.weights, [tmp_path / "again"], out=tmp_path / "learned")
 
 
 def test_invalid_review_folders_are_refused(

@@ -8,7 +8,12 @@ from typing import Annotated, Any, Unpack
 from typer import Argument, Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
+from polyplink.cli.options import (
+    StrPath,
+    TrackletOptions,
+    check_inputs,
+    refuse_folder_of_weights,
+)
 from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import to_plain, write_json
 from polyplink.core.errors import PolyplinkError
@@ -149,10 +154,7 @@ def calibrate(
     settings: dict[str, Any] = {}
     record = RunRecord("calibrate", settings=settings)
     record.claim(out)
-    if path.parent.resolve() == out.resolve():
-        raise PolyplinkError(
-            f"{out} holds the weights to calibrate, which would be replaced", "name another --out"
-        )
+    refuse_folder_of_weights(path, out)
 
     # The data: a folder, or procedures made of stills.
     notes: list[str] = []

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath
+from polyplink.cli.options import StrPath, refuse_folder_of_weights
 from polyplink.cli.verb import verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result, ShownFields
@@ -69,6 +69,7 @@ def learn_from(
     # The reviews, which must be of counts with these weights.
     record = RunRecord("learn-from", settings={"weights": weights, "folders": reviewed})
     record.claim(out)
+    refuse_folder_of_weights(path, out)
     before = recorded_point(read_record(path).operating)
     key = weights_id(path)
     desks = [Desk(folder) for folder in reviewed]

@@ -220,6 +220,19 @@ def check_inputs(
                 read_data(data).part(part)
 
 
+def refuse_folder_of_weights(weights: Path, out: Path) -> None:
+    """Refuse an output folder in which new weights would replace those that they are made of.
+
+    Args:
+        weights: The file of the weights.
+        out: The output folder.
+    """
+    if weights.parent.resolve() == out.resolve():
+        raise PolyplinkError(
+            f"{out} holds the weights themselves, which would be replaced", "name another --out"
+        )
+
+
 def refuse_unused(
     detector: str | None, seed: int, tracklets: Mapping[str, Any], *, known_polyps: bool = False
 ) -> None:
