@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import silent
 from polyplink.data.files.images import Picture
-from polyplink.pipeline.draw_video import Drawing, _pictures, draw_video
+from polyplink.pipeline.draw_video import Drawing, _pictures, draw_video, draw_videos
 from tests.data.videos import HEIGHT, WIDTH, frame_of, number_of, write_video
 
 BLUE = np.array([0x00, 0x72, 0xB2])
@@ -86,3 +87,26 @@ def test_missing_frames_repeat_the_previous_frame(tmp_path: Path) -> None:
         with pytest.raises(PolyplinkError, match=message):
             draw_video(tmp_path / "c.mp4", _pictures(tmp_path, missing, 4), drawing())
     assert not list(tmp_path.glob("*c.mp4*"))
+
+
+def test_videos_of_an_earlier_count_are_removed(tmp_path: Path) -> None:
+    out, (drawn, *earlier) = tmp_path / "videos", ["case7", "empty", "gone", "left"]
+    out.mkdir()
+    for name in earlier:
+        (out / f"{name}.mp4").touch()
+    Image.fromarray(frame_of(0)).save(tmp_path / "0.png")
+    procedures = pl.DataFrame(
+        [(name, 25.0, 1, ".") for name in (drawn, *earlier[:2])],
+        ["procedure_id", "fps", "n_frames", "source"],
+        orient="row",
+    )
+    images = {drawn: "0.png", "gone": "1.png"}
+    boxes = pl.DataFrame({"procedure_id": [*images], "image": [*images.values()]}).with_columns(
+        frame=0, x=0.0, y=0.0, w=9.0, h=9.0, polyp=1, interpolated=False
+    )
+    files, lines = draw_videos(procedures, boxes, boxes, tmp_path, out, progress=silent)
+    assert files == [*out.iterdir()] == [out / "case7.mp4"]
+    assert lines[0] == "no video of empty: there is no box to draw"
+    assert lines[1].startswith("no video of gone: no picture can be read")
+    assert draw_videos(procedures[1:2], boxes, boxes, tmp_path, out, progress=silent)[0] == []
+    assert not out.exists()  # else a count without --video would say that it shows an earlier one

@@ -5,6 +5,7 @@ written, so that decoding and encoding take nearly all of the time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -248,7 +249,7 @@ def draw_videos(
     *,
     progress: Progress,
 ) -> tuple[list[Path], list[str]]:
-    """Write a video for each procedure with pictures.
+    """Write a video for each procedure with pictures; videos of an earlier count are removed.
 
     Args:
         procedures: The procedures, rows of the data folder's table.
@@ -265,8 +266,11 @@ def draw_videos(
     lines = []
     for row in procedures.iter_rows(named=True):
         name, n_frames = row["procedure_id"], row["n_frames"]
-        with_image = detections.filter(procedure_id=name).drop_nulls("image")
-        images = dict(with_image.select("frame", "image").iter_rows())
+        of_procedure = detections.filter(procedure_id=name)
+        if of_procedure.is_empty():
+            lines.append(f"no video of {name}: there is no box to draw")
+            continue
+        images = dict(of_procedure.drop_nulls("image").select("frame", "image").iter_rows())
         procedure_boxes = boxes.filter(procedure_id=name)
         drawing = Drawing.of(procedure_boxes, row["fps"] or USUAL_FPS, n_frames)
         path = readable_path(out, name, ".mp4")
@@ -276,6 +280,10 @@ def draw_videos(
             files.append(path)
         except PolyplinkError as error:
             lines.append(f"no video of {name}: {error}")
+    for earlier in {*out.glob("*.mp4")}.difference(files):
+        earlier.unlink()
+    with suppress(OSError):  # not empty, or not there
+        out.rmdir()
     return files, lines
 
 
