@@ -10,7 +10,7 @@ from polyplink.cli import options
 from polyplink.cli.options import StrPath, check_inputs, names_of
 from polyplink.cli.verb import UNMEASURED, inform, verb
 from polyplink.core.artefacts import write_json, write_text
-from polyplink.core.errors import find_named
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
@@ -59,12 +59,15 @@ def probe(
             procedures, a side of the split has only one class, or the file of a division names
             a polyp twice or an unknown one.
     """
-    from polyplink.evaluate.probe_tasks import PROBES, divide, patients, probe_encoders
+    from polyplink.evaluate.probe_tasks import PAIRS, PROBES, divide, patients, probe_encoders
 
     probed_task = find_named("probe", task, PROBES)
     weights, data, out = Path(weights), Path(data), Path(out)
     split = None if split is None else Path(split)
     check_inputs(weights, data, [part], device)
+    if split_seed and (split is not None or part in PAIRS):
+        divided = "--split" if split is not None else f"--part {part}"
+        raise PolyplinkError(f"--split-seed draws a split, and {divided} is one", "leave it out")
     from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import guard
     from polyplink.encoders.weights import read_record, weights_path

@@ -88,6 +88,13 @@ def adapt_weights(
             "--in-motion goes with --whiten, and without --tone",
             f"give --whiten --in-motion {in_motion} alone",
         )
+    unused = [
+        f"--{name.replace('_', '-')}" for name, value in tracklets.items() if value is not None
+    ]
+    if in_motion and unused:
+        raise PolyplinkError(
+            f"{' and '.join(unused)}: tracklets are not used with --in-motion", "leave it out"
+        )
     from polyplink.data.origin import read_origin
     from polyplink.encoders.device import pick_device
     from polyplink.encoders.leakage import seen_by
