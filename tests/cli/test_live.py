@@ -448,7 +448,10 @@ def test_a_killed_count_is_reported_from_its_written_pieces(
             if [*out.glob("live/pieces/[0-9]*")]:
                 assert_refused(polyplink(*command, out), f"{out} holds a count that was killed")
                 events_before = (out / "live" / "events.jsonl").read_text()
+                refused = polyplink("live", out, *weights, "--out", tmp_path / "other")
+                assert_refused(refused, f"the killed count in {out} is written there")
                 all_events = events(polyplink("live", out, *weights))
+                assert_refused(polyplink("live", out, *weights), f"{out} holds a finished count")
                 frames = all_events[-1]["frame"] + 1
                 assert (out / "live" / "events.jsonl").read_text().startswith(events_before)
                 summary = json.loads((out / "count" / "count.json").read_text())

@@ -23,7 +23,7 @@ from polyplink.cli.options import (
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
-from polyplink.core.runs import RunRecord, sole_writer
+from polyplink.core.runs import RunRecord, read_run, sole_writer
 from polyplink.core.text import readable_path
 from polyplink.models.shipped import ENCODER
 
@@ -142,7 +142,7 @@ def live(
         count_and_track,
         file_size,
     )
-    from polyplink.streaming.live_count import LIVE, LiveCount, written_pieces
+    from polyplink.streaming.live_count import LIVE, LiveCount
     from polyplink.streaming.session import count_frames, event_log, wait_for_signal
     from polyplink.streaming.setup import first_messages, open_linking, warm_detector
     from polyplink.streaming.sources import is_device, open_source, without_password
@@ -175,7 +175,7 @@ def live(
     )
 
     # A killed count: only its report is written.
-    if frames is None and written_pieces(Path(source)):
+    if frames is None and _is_killed(Path(source), out):
         with sole_writer(Path(source)):
             record.claim(Path(source))
             return _report_killed(Path(source), load(), record, count_folder)
@@ -255,6 +255,28 @@ def live(
     if errors:
         raise errors[0]
     return Result(counted.value, finished, [], counted.warnings)
+
+
+def _is_killed(source: Path, out: StrPath | None) -> bool:
+    """Whether a source is the output folder of a count that was killed before its report.
+
+    Raises:
+        PolyplinkError: If it is that of a finished count, or the report is to be written elsewhere.
+    """
+    from polyplink.data.files.folders import images_in
+    from polyplink.streaming.live_count import written_pieces
+
+    if not written_pieces(source):
+        if read_run(source).get("command") == "live" and not images_in(source):
+            raise PolyplinkError(
+                f"{source} holds a finished count", f"its report is {source / REPORT}"
+            )
+        return False
+    if out is not None and Path(out).resolve() != source.resolve():
+        raise PolyplinkError(
+            f"the report of the killed count in {source} is written there", "leave --out out"
+        )
+    return True
 
 
 def _check_reported(out: Path, *, replace: bool) -> None:
