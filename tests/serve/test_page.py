@@ -531,6 +531,24 @@ def whole_recording(
     return dismissed
 
 
+def test_undoing_a_cut_in_the_whole_recording_draws_the_boxes_of_the_whole_view(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    whole_recording(context, counted_folder, [], {})
+    desk = Desk(counted_folder)
+    last = desk.procedure(1)["tracklets"][0]["last_frame"]
+    desk.correct(1, {"kind": "cut", "row": 0, "k": 1})
+    page = open_page(context, address)
+    page.locator("#recording").click()
+    boxes_of_first = page.locator("#viewer rect.over.hue-0")
+    expect(boxes_of_first).to_have_count(1)
+    page.locator("#viewer-range").fill(str(last))
+    expect(boxes_of_first).to_have_count(0)
+    page.keyboard.press("z")
+    expect(boxes_of_first).to_have_count(1)
+    assert PAGE_ERRORS[page] == []
+
+
 def test_places_are_dismissed_by_button_and_key(
     context: BrowserContext, address: str, counted_folder: Path
 ) -> None:
@@ -733,6 +751,30 @@ def test_pages_show_the_corrections_of_other_pages(context: BrowserContext, addr
     expect(notice).to_contain_text("was closed in the terminal")
     second_page.route("**/version", lambda route: route.fulfill(status=403))
     expect(notice).to_contain_text("has been started again")
+
+
+def test_a_cut_on_another_page_clears_what_is_kept_by_row(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    page, desk = open_page(context, address), Desk(counted_folder)
+    ask(page)
+    view = desk.procedure(1)["tracklets"][
+        int(str(page.locator("#asked-left").get_attribute("data-row")))
+    ]
+    for _ in range(view["pictures"] - 1 - view["best"]):
+        page.keyboard.press("1")
+    shown = page.locator(".stepping").first
+    expect(shown).to_contain_text("{0}/{0}".format(view["pictures"]))
+    page.locator("main .strip .view").first.press(" ")
+    expect(page.locator(".chosen")).to_have_count(1)
+    desk.correct(1, {"kind": "cut", "row": view["row"], "k": 1})
+    expect(page.locator(".chosen")).to_have_count(0)
+    pictures = [
+        [int(k) for k in re.findall(r"\d+", text)[:2]]
+        for text in page.locator(".stepping").all_inner_texts()
+    ]
+    assert all(k <= n for k, n in pictures), pictures
+    desk.correct(1, {"kind": "undo", "of": desk.procedure(1)["undo"]})
 
 
 def test_a_log_with_a_time_that_is_none_is_shown(

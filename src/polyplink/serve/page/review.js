@@ -81,8 +81,14 @@ const summary = ({ polyps, low, high }) => low === null
     n: number(polyps), polyps: count("polyps", polyps), interval: interval({ low, high }),
   });
 
+/** The views by row: a cut and its undoing change them. */
+const viewsOf = (procedure) => procedure?.tracklets.map(({ id, pictures }) => [id, pictures]).join();
+
 /** Hold a procedure as the server has it now, and its row in the list. */
 function take(procedure) {
+  if (viewsOf(procedure) !== viewsOf(state.procedure)) {
+    for (const held of [state.steps, state.selected]) held.clear(); // they are by row
+  }
   state.procedure = procedure;
   state.question = Math.max(0, Math.min(state.question, shownQuestions(state).length - 1));
   const { overview } = state;
@@ -131,7 +137,7 @@ async function poll() {
     const overview = await fetchJson("/api/overview");
     const procedure = index === null ? null : await fetchJson(`/api/procedures/${index}`);
     if (state.busy || state.index !== index) return;
-    Object.assign(state, { overview, procedure });
+    state.overview = overview;
     if (procedure) take(procedure);
     if (asked && procedure) stay(asked);
     if (JSON.stringify(procedure) !== before) showMessage({ text: t("changed_elsewhere") });

@@ -75,13 +75,14 @@ export class Viewer {
   }
 
   /** The boxes of a view by frame. */
-  async boxesOf({ id, row }) {
-    if (!this.boxes.has(id)) {
+  async boxesOf({ id, row, last_frame: last }) {
+    const key = `${id} ${last}`; // a cut and its undoing change where the view ends
+    if (!this.boxes.has(key)) {
       const { boxes } = await this.fetchJson(
         `/api/procedures/${this.state().index}/tracklets/${row}/boxes`);
-      this.boxes.set(id, new Map(boxes.map(([frame, ...box]) => [frame, box])));
+      this.boxes.set(key, new Map(boxes.map(([frame, ...box]) => [frame, box])));
     }
-    return this.boxes.get(id);
+    return this.boxes.get(key);
   }
 
   /**
