@@ -18,7 +18,7 @@ from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.mot import import_mot
 from polyplink.data.return_boxes import write_places
 from polyplink.data.tables import SOURCE_FILES, DataSet, Imported, Places
-from polyplink.report.formats import clock
+from polyplink.report.formats import Texts, clock
 from polyplink.serve import handoff
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import FOLDER, Review, hand_off, identified, review_schema, reviewed
@@ -58,9 +58,12 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     assert counts.select("Procedure", "Polyps").rows() == expected
     assert counts["Reviewed"].to_list().count("yes") == sum(o.reviewed for o in review.procedures)
     book = CalamineWorkbook.from_path(out / "polyps.xlsx")
-    assert book.sheet_names == ["Polyps", "Procedures"]
-    for sheet, rows in zip(book.sheet_names, (table, counts.fill_null("")), strict=True):
+    assert book.sheet_names == ["Polyps", "Procedures", "Notes"]
+    for sheet, rows in zip(book.sheet_names[:2], (table, counts.fill_null("")), strict=True):
         assert book.get_sheet_by_name(sheet).to_python() == [rows.columns, *map(list, rows.rows())]
+    notes = {note for (note,) in book.get_sheet_by_name("Notes").to_python()}
+    assert review.warnings
+    assert notes >= {Texts("en")("device"), *review.warnings}
     times = table.select("First seen", "Last seen", "Largest view")
     assert times.row(0) == tuple(  # a spreadsheet reads m:ss as hours and minutes
         f"0:{int(seconds + 0.5) // 60:02d}:{int(seconds + 0.5) % 60:02d}"

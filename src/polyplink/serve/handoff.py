@@ -346,9 +346,15 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
         for procedure in review.procedures
     ]
     count_titles = [t(f"column.{name}") for name in ("procedure", "polyps", "done", "reviewers")]
+
+    # The warnings of the page, which a table alone does not state.
+    notes = [t("simulated")] * review.simulated + [t("device"), *review.warnings]
+    if review.probes_simulated:
+        notes.append(t("probes_simulated"))
     sheets = {
         t("column.polyps"): (titles, polyps),
         t("report.procedures"): (count_titles, counts),
+        t("report.notes"): ([t("report.notes")], [(note,) for note in notes]),
     }
 
     # The table of views, with the fields of `View`.
