@@ -72,7 +72,7 @@ def test_search_filters_and_accepts_pictures_and_videos(
     # A picture of the polyp, complete or with a box, finds its views; so does a frame of a video.
     polyp = {row["tracklet_id"] for row in Index(index).search(vector, 3).rows(named=True)}
     frame = sample_run.root / "frames" / "001-002" / "4.jpg"
-    for box in (None, "14,8,16,12"):
+    for box in (None, "14,8,16,12", "13.6,8.25,16.4,12"):
         assert polyp & {*views_like(str(frame), k=3, box=box).value["tracklet_id"]}
     video = write_video(tmp_path / "film.mp4", 12)
     command = ("search", sample_run.run, video, "--index", index, "-o", tmp_path / "f", *COMMON)
@@ -171,6 +171,7 @@ def test_invalid_searches_and_indexes_are_refused(
         (frame, ("--box", "900,4,20,20"), "--box 900,4,20,20 is not within a picture of "),
         (frame, ("--box", "9,4,5000,20"), "--box 9,4,5000,20 is not within a picture of "),
         (frame, ("--box", "9,4,0,20"), "--box 9,4,0,20 is not within a picture"),
+        (frame, ("--box", "9,4,20"), "--box '9,4,20' is not a rectangle; give LEFT,TOP"),
         ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
         ("nothing", (), "which holds 30; give one of them, such as 001-001:00000, or a picture"),
         ("no-case.jpg", (), "no file no-case.jpg; check the path"),

@@ -40,12 +40,11 @@ Mask = tuple[int, int, int, int]
 """Left, top, width and height of a rectangle to blacken, in pixels of the recording."""
 
 
-def parse_mask(text: str, option: str = "--mask-overlay") -> Mask:
+def parse_mask(text: str) -> Mask:
     """A rectangle from the command line.
 
     Args:
         text: Left, top, width and height, separated by commas.
-        option: Name of the option, for the message.
 
     Raises:
         PolyplinkError: If the text is not four whole numbers.
@@ -56,10 +55,9 @@ def parse_mask(text: str, option: str = "--mask-overlay") -> Mask:
     """
     match = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", text.replace(" ", ""))
     if match is None:
-        or_field = ", or field" * (option == "--mask-overlay")
         raise PolyplinkError(
-            f"{option} {text!r} is not a rectangle",
-            f"give LEFT,TOP,WIDTH,HEIGHT in pixels{or_field}",
+            f"--mask-overlay {text!r} is not a rectangle",
+            "give LEFT,TOP,WIDTH,HEIGHT in whole pixels, or field",
         )
     left, top, width, height = map(int, match.groups())
     return left, top, width, height
