@@ -505,3 +505,10 @@ def test_invalid_sources_and_options_are_refused(sample_run: SampleRun, tmp_path
     ):
         result = polyplink("live", *arguments, *weights, "--out", tmp_path / "out")
         assert_refused(result, message)
+    # `live` is also the folder of all live counts without --out.
+    earlier = tmp_path / "live" / "case7" / "run.json"
+    earlier.parent.mkdir(parents=True)
+    earlier.touch()
+    result = polyplink("live", images, *weights, "--out", tmp_path)
+    assert_refused(result, f"{tmp_path} holds live of another kind; name another --out")
+    assert earlier.is_file()

@@ -59,6 +59,12 @@ def test_only_a_count_of_the_same_source_is_overwritten(tmp_path: Path) -> None:
     assert (out / "count").is_dir()
     claim_for_count(record, out, None, ["count"], replace=True)
     assert sorted(path.name for path in out.iterdir()) == ["notes.txt", "run.json"]
+    # A folder of the user with a name that a count writes.
+    (out / "run.json").unlink()
+    (out / "data").mkdir()
+    with pytest.raises(PolyplinkError, match="holds data of another kind; name another --out"):
+        claim_for_count(record, out, video, ["data", "count"], replace=True)
+    assert (out / "data").is_dir()
 
 
 def _write_boxes(sample_run: SampleRun, folder: Path, names: tuple[str, ...]) -> None:

@@ -184,7 +184,7 @@ def live(
     default = None if frames is None else readable_path(Path("live"), source)
     out = output_folder(out or default, "live", without_password(source))
     with sole_writer(out), ExitStack() as stack:
-        _check_reported(out, replace=replace)
+        _check_live_folder(out, replace=replace)
         # A camera's address is the same for every procedure and cannot identify one.
         recorded = source if exists and not is_device(source) else None
         claim_for_count(record, out, recorded, RUN_PARTS, replace=replace, size=file_size(recorded))
@@ -279,10 +279,19 @@ def _is_killed(source: Path, out: StrPath | None) -> bool:
     return True
 
 
-def _check_reported(out: Path, *, replace: bool) -> None:
-    """Check that a folder holds no count that was killed before its report, or is replaced."""
-    from polyplink.streaming.live_count import written_pieces
+def _check_live_folder(out: Path, *, replace: bool) -> None:
+    """Check that the folder `live` of an output folder may be written again.
 
+    Raises:
+        PolyplinkError: If it is not of a live count, as the default folder of several counts is
+            not, or if it is of one that was killed before its report, and `replace` is False.
+    """
+    from polyplink.data.origin import FILE as ORIGIN_FILE
+    from polyplink.streaming.live_count import LIVE, SOURCE_FILE, written_pieces
+
+    names = {path.name for path in (out / LIVE).glob("[!.]*")}
+    if names and not names & {ORIGIN_FILE, Path(SOURCE_FILE).name, "events.jsonl"}:
+        raise PolyplinkError(f"{out} holds {LIVE} of another kind", "name another --out")
     if not replace and written_pieces(out):
         raise PolyplinkError(
             f"{out} holds a count that was killed",

@@ -137,8 +137,8 @@ def claim_for_count(
         size: Bytes of the recording, see `file_size`: another size is another recording.
 
     Raises:
-        PolyplinkError: If the folder holds a run of another command, or the count of another
-            source and `replace` is False.
+        PolyplinkError: If the folder holds a run of another command, files of another program
+            under the names of `parts`, or the count of another source and `replace` is False.
     """
     record.claim(folder)
     if size is not None:
@@ -146,6 +146,9 @@ def claim_for_count(
     existing = [part for part in (folder / name for name in parts) if part.exists()]
     if not existing:
         return
+    if not any((place / "run.json").is_file() for place in (folder, *existing)):
+        parts_there = " and ".join(part.name for part in existing)
+        raise PolyplinkError(f"{folder} holds {parts_there} of another kind", "name another --out")
     recorded = read_run(folder).get("settings", {})
     counted = recorded.get(SOURCE)
     recording = "another recording" if counted in (None, "-") else counted
