@@ -1,5 +1,6 @@
 """Frames of a running procedure: dropped evenly, detected in threads, counted in order."""
 
+import json
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector
 from polyplink.detect.recordings import Recording
 from polyplink.streaming.live_count import LiveCount
-from polyplink.streaming.session import count_frames
+from polyplink.streaming.session import count_frames, event_log
 from polyplink.streaming.sources import (
     AHEAD,
     Feed,
@@ -332,3 +333,13 @@ def test_frames_before_a_failure_are_counted(broken: str) -> None:
     (message,) = recorder.messages
     assert ("the cable broke" if broken == "source" else "no valid boxes") in str(message)
     assert stopped == bool(errors) == (broken == "detector")
+
+
+def test_an_event_that_a_killed_count_wrote_in_part_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "live" / "events.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"event": "count"}\n{"event": "clo')
+    with event_log(tmp_path, "a", lambda event: None) as write_event:
+        write_event({"event": "finished"})
+    events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+    assert events == ["count", "finished"]

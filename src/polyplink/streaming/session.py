@@ -1,6 +1,7 @@
 """Count a running procedure from its first frame until the source ends or a signal comes."""
 
 import json
+import os
 import signal
 import time
 from collections import deque
@@ -232,15 +233,18 @@ def event_log(
 
     Args:
         out: The output folder.
-        mode: "w" for a new file, "a" to continue one.
+        mode: "w" for a new file, "a" to continue one; a line that a killed count began is removed.
         on_event: Called with each event, which is not printed then.
         errors: Receives the error of `on_event`, which is not called again.
     """
     errors = [] if errors is None else errors
     deliver = on_event or (lambda event: echo(json.dumps(event)))
     (out / LIVE).mkdir(parents=True, exist_ok=True)
+    path = out / LIVE / "events.jsonl"
+    if mode == "a":
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
     has_reader = True
-    with (out / LIVE / "events.jsonl").open(mode, encoding="utf-8") as file:
+    with path.open(mode, encoding="utf-8") as file:
 
         def write_event(event: Event) -> None:
             nonlocal has_reader
