@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from polyplink.core.artefacts import read_json, write_json
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_data, write_data
 from polyplink.learn.train_config import TrainConfig
 from polyplink_lab.reproduce import encoders_under_test
@@ -101,3 +102,18 @@ def test_an_unknown_column_is_refused_after_the_first_training(
     refused = polyplink("study", "ntssl-demo", sample_run.data, "-o", tmp_path / "out", *options)
     assert_refused(refused, "there is no figure 'mpa'; --columns takes mAP")
     assert trained_seeds == [42]
+
+
+def test_a_mean_over_fewer_seeds_than_asked_for_is_said_to_be(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained(recipe: TrainConfig, *_: object) -> Path:
+        if recipe.seed == 43:
+            raise PolyplinkError("the loss is not finite", "lower optim.lr")
+        return sample_run.run
+
+    monkeypatch.setattr(encoders_under_test, "trained", trained)
+    options = ("--seeds=2", "--task=retrieval", "--device=cpu", "-o", tmp_path / "out")
+    result = succeed("study", "ntssl-demo", sample_run.data, *options)
+    assert "seed 43: the loss is not finite" in result.stderr
+    assert "mean of up to 2 seeds" in result.stdout

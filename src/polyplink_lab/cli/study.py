@@ -185,8 +185,10 @@ def study(
     record.inputs |= {"data": encoded.prepared.data.key}
     comparison, gaps = compare_runs(measured, first)
     result = Studied(comparison.with_headline(columns), gaps, tuple(runs), tuple(failed))
+    is_complete = all(len(of_recipe) == seeds for of_recipe in measured.values())
     basis = (
-        f"mean of {many(seeds, 'seed')} ± standard deviation over seeds; "
+        f"mean of {'' if is_complete else 'up to '}{many(seeds, 'seed')} ± standard deviation over "
+        "seeds; "
         f"{many(len(samples_of(encoded.prepared).procedures), 'procedure')} of the part {part!r}"
     )
     _write(out, result)
