@@ -65,7 +65,6 @@ SMALL_CASES: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], An
     ("links", 24, None, lambda labels: labels[::-1]),
     ("recording", 25, small_recording, lambda crops: crops[::-1]),
     ("bags", 300, None, lambda order: order[:, ::-1]),
-    ("input", 1, None, lambda pixels: pixels.flip(0)),
     ("first-pass", 1, None, lambda pixels: pixels.flip(0)),
     ("retrieval", 64, None, lambda figures: [0.5, *figures[1:]]),
     ("search", 1_000, None, lambda rows: [row[::-1] for row in rows]),
@@ -81,7 +80,7 @@ SMALL_CASES: list[tuple[str, int, Callable[..., Work] | None, Callable[[Any], An
 
 # torch takes seconds to export, and torchmetrics and TrackEval to be imported; the quick tests of
 # `evaluate` compare its figures with naive loops, scikit-learn and TrackEval.
-SLOW_CASES = ("embed", "first-pass", "input", "sweep", "retrieval", "reid", "tracking")
+SLOW_CASES = ("embed", "first-pass", "sweep", "retrieval", "reid", "tracking")
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,12 @@ from polyplink.evaluate.intervals import Resampled, draw_weights, resampled_mean
 from polyplink.learn.train_config import LAST
 from polyplink.recipes.by_name import RECIPES
 from polyplink.report.formats import figure_text
-from polyplink_lab.simulate.detector import detect_simulated, detector_preset
+from polyplink_lab.simulate.detector import DETECTORS, detect_simulated
 from tests.studies.test_methods import simulate_small
 from tests.studies.test_trackers import with_views
 
 SEEDS = (0, 1, 2)
-DETECTORS = ("good", "misses-15", "gi-genius", "shifted")
+DETECTOR_NAMES = ("good", "misses-15", "gi-genius", "shifted")
 TRUE_TRACKS: Mapping[str, Any] = {"max_gap": 10_000, "min_iou": 0.0, "min_length": 8}
 ANNOTATED, TRUE = "annotated boxes", ", true tracks"
 Scored = tuple[ChainRow, bool, int]  # with: is the truth in the 90 % interval, its width
@@ -50,7 +50,7 @@ def detect_boxes(
         return out
     data, keys = read_data(annotated), ["procedure_id", "frame", "truth"]
     views = with_views(data).rename({"polyp_id": "truth"}).select(*keys, polyp_id="view")
-    boxes = detect_simulated(data, detector_preset(detector), seed).drop("polyp_id")
+    boxes = detect_simulated(data, DETECTORS[detector], seed).drop("polyp_id")
     boxes = boxes.join(views.cast({"polyp_id": pl.String}), keys).select(data.detections.columns)
     procedures = data.procedures.with_columns(source=pl.lit(str(annotated.resolve())))
     write_data(out, DataSet.of(boxes, procedures, data.polyps.clear(), data.splits))
@@ -102,7 +102,7 @@ def measures(scored: list[Scored]) -> Mapping[str, Resampled]:
 def table(figures_by_kind: Mapping[str, Mapping[str, Resampled]]) -> str:
     """A table of figures of every kind of boxes, and of meaningful paired differences."""
     pairs = [(name, ANNOTATED) for name in figures_by_kind if name != ANNOTATED]
-    pairs += [(name, name + TRUE) for name in DETECTORS]
+    pairs += [(name, name + TRUE) for name in DETECTOR_NAMES]
     columns = [
         (name, {k: figure.figure() for k, figure in by_name.items()})
         for name, by_name in figures_by_kind.items()
@@ -130,7 +130,7 @@ def test_a_detector_adds_little_count_error(tmp_path: Path) -> None:
             recipe, resume = RECIPES["ntssl-small"](), (run / LAST).is_file()
             polyplink.train(recipe, data[seed], out=run, resume=resume, device="cpu")
     counted: dict[str, list[Scored]] = {}
-    for kind in (ANNOTATED, *DETECTORS, *(name + TRUE for name in DETECTORS)):
+    for kind in (ANNOTATED, *DETECTOR_NAMES, *(name + TRUE for name in DETECTOR_NAMES)):
         counted[kind] = []
         for seed in SEEDS:
             boxes, options = data[seed], dict[str, Any]()

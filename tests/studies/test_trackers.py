@@ -22,7 +22,7 @@ from polyplink.evaluate.samples import BoxTracks, overlaps
 from polyplink.tracklets.box_runs import BOX, fill_gaps
 from polyplink.tracklets.tracks import Tracker, tracker_input
 from polyplink_lab.simulate.data_set import simulate
-from polyplink_lab.simulate.detector import detect_simulated, detector_preset
+from polyplink_lab.simulate.detector import DETECTORS, detect_simulated
 from polyplink_lab.simulate.presets import preset
 
 SEEDS = (0, 1, 2)
@@ -198,7 +198,7 @@ def test_hota_and_fragmentation_are_better_than_of_the_package_trackers(
         data = read_data(folder)
         true = with_views(data)
         views = true.select("procedure_id", "frame", "view", truth="polyp_id")
-        boxes = detect_simulated(data, detector_preset("gi-genius"), seed, folder).join(
+        boxes = detect_simulated(data, DETECTORS["gi-genius"], seed, folder).join(
             views, ["procedure_id", "frame", "truth"], "left", maintain_order="left"
         )
         for procedure, fps in data.procedures.select("procedure_id", "fps").iter_rows():

@@ -87,7 +87,6 @@ ROWS = (
     Case("tracklets", box_cases.tracklets, LOOP, box_cases.BOXES, "boxes", repeats=(15, 2, 15)),
     Case("tracks", box_cases.tracks, ONLINE, box_cases.BOXES, "boxes", repeats=(5, 1, 5)),
     Case("bags", training.bags, MATRIX, FRAGMENTS, "fragments", repeats=(5, 1, 5), memory=True),
-    Case("input", pixel_cases.stored_crops, WHOLE_FRAMES, 8, "fragments", repeats=(25, 5, 25)),
     Case("first-pass", pixel_cases.first_pass, WHOLE_FRAMES, 8, "fragments", repeats=(5, 5, 1)),
     Case("recording", pixel_cases.recording, TWICE, 100, "frames", 25, (3, 3, 0)),
     Case(

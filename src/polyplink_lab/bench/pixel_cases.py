@@ -1,4 +1,4 @@
-"""Benchmarks on pixels: stored crops, first pass, recordings, simulated crops."""
+"""Benchmarks on pixels: first pass, recordings, simulated crops."""
 
 import functools
 import itertools
@@ -103,39 +103,6 @@ def _fragment(folder: Path) -> tuple[list[bytes], list[Path]]:
         frames.append(bytes(simplejpeg.encode_jpeg(pixels, quality=90)))
         path.write_bytes(frames[-1])
     return frames, paths
-
-
-def stored_crops(size: int, device: torch.device, folder: Path) -> Work:
-    """Reading `size` fragments of 8 crops after the first pass, one at a time, in one thread.
-
-    Ours copies bytes from a memory map and normalises them. The rate is fragments per second for
-    the copy alone, as a GPU normalises by itself. `equal` is whether pixels agree within a grey
-    level.
-    """
-    frames, paths = _fragment(folder)
-    shape = (size * LENGTH, SIDE, SIDE, 3)
-    stored = np.lib.format.open_memmap(folder / "crops.npy", "w+", np.uint8, shape)
-    stored[:] = np.tile(np.stack([cut(frame) for frame in frames]), (size, 1, 1, 1))
-    stored.flush()
-    crops = np.load(folder / "crops.npy", mmap_mode="r")
-
-    def copied(fragment: int) -> Pixels:
-        # Copied because torch needs writable memory, and the memory map is read-only.
-        return np.array(crops[fragment * LENGTH : (fragment + 1) * LENGTH])
-
-    def read(fragments: int) -> Call:
-        def one_by_one() -> Tensor:
-            for fragment in range(fragments):  # as in a training loop, one fragment in memory
-                pixels = normalised(copied(fragment))
-            return pixels
-
-        return one_thread()(one_by_one)
-
-    def rate(output: object, seconds: float) -> dict[str, Any]:
-        return {"rate": size / timed(lambda: [copied(k) for k in range(size)], 25)[1]}
-
-    rival = one_thread()(lambda: read_at_every_step(paths))
-    return Work(read(size), rival, same_pixels, scale=size, at=read, more=rate)
 
 
 def first_pass(size: int, device: torch.device, folder: Path) -> Work:

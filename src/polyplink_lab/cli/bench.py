@@ -23,7 +23,6 @@ NAMES = dict.fromkeys(
         "tracklets",
         "tracks",
         "bags",
-        "input",
         "first-pass",
         "recording",
         "sweep",

@@ -77,22 +77,14 @@ different recordings, and `misses-15` has misses only.
 """
 
 
-def detector_preset(name: str) -> DetectorPreset:
-    """A simulated detector by name.
-
-    Raises:
-        PolyplinkError: If the name is unknown; the message suggests the nearest.
-    """
-    return find_named("detector", name, DETECTORS)
-
-
 def detector_boxes(name: str, data: DataSet, seed: int, folder: Path) -> pl.DataFrame:
     """The boxes of a simulated detector by name: the plugin `sim` of the kind "detector".
 
     Raises:
-        PolyplinkError: If the name is unknown.
+        PolyplinkError: If the name is unknown; the message suggests the nearest.
     """
-    return detect_simulated(data, detector_preset(name), seed, folder).drop("truth", "alarm")
+    preset = find_named("detector", name, DETECTORS)
+    return detect_simulated(data, preset, seed, folder).drop("truth", "alarm")
 
 
 def detect_simulated(

@@ -224,7 +224,7 @@ def small() -> Preset:
 
 
 def tiny() -> Preset:
-    """The demo's size: 40 procedures, 110 polyps, some 29,000 frames of 96 x 84 pixels."""
+    """The demo's size: 40 procedures, 110 polyps, about 31,000 frames of 96 x 84 pixels."""
     polyps = tuple(
         (f"{study}-{video:03d}", count)
         for study, counts in _TINY_COUNTS.items()

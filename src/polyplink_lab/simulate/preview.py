@@ -110,9 +110,7 @@ def sheet_rows(procedure: SimulatedProcedure, boxes: pl.DataFrame) -> list[Sheet
         # The box in the middle of some looks: long looks before short ones, in order of time.
         looks = [look for look in plan.timeline.looks if look.polyp == index]
         by_length = sorted(looks, key=lambda look: -look.frames)
-        picked = [
-            look.first + look.frames // 2 for look in by_length[: 2 * COLUMNS : 2] or by_length
-        ]
+        picked = [look.first + look.frames // 2 for look in by_length[: 2 * COLUMNS : 2]]
         frame_boxes = boxes.filter(pl.col("polyp") == index, pl.col("frame").is_in(picked))
         frame_boxes = frame_boxes.sort("frame").head(COLUMNS)
         if frame_boxes.is_empty():

@@ -58,12 +58,6 @@ class CameraPath(Rows):
     exposures: Array
     whites: Array
 
-    @classmethod
-    def of(cls, positions: Array, rotations: Array) -> Self:
-        """A path with neutral exposure and white balance."""
-        n = len(positions)
-        return cls(positions, rotations, np.ones(n), np.ones((n, 3)))
-
 
 def wander(turns: NDArray[Any], phases: Array) -> Array:
     """A smooth variation between about -1.25 and 1.25, with a slope of at most `WANDER_RATE`.

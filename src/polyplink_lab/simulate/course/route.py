@@ -125,7 +125,7 @@ def follow_route(
     # Looks (k, 4): polyp, the other one in view (-1 for none), first frame, number of frames.
     look_rows = [(k.polyp, -1 if k.beside is None else k.beside, k.first, k.frames) for k in looks]
     course = np.array(look_rows, np.int64).reshape(-1, 4)
-    path = CameraPath.of(np.zeros((n, 3)), np.zeros((n, 3, 3)))
+    path = CameraPath(np.zeros((n, 3)), np.zeros((n, 3, 3)), np.ones(n), np.ones((n, 3)))
     goals, look, failed = np.zeros((n, 3)), np.full(n, -1), np.zeros(0, np.int64)
     blink, on_way = np.zeros(n, np.bool_), np.ones(n, np.bool_)
 
