@@ -175,6 +175,19 @@ def test_the_close_decisions_are_in_the_report_and_in_the_record(
     page = build_report("T", sample_run.run, replace(part, encoded=partly), counted, seconds={})
     numbers = {p.counted.procedure_id: p.n_polyps for p in page.procedures}
     assert [name for name, number in numbers.items() if number is None] == ["001-001"]
+    # A procedure of another data set, with boxes of a detector, is not one without polyps.
+    first_rows = pl.col("procedure_id") == "001-001"
+    detected = pl.when(~first_rows).then("polyp_id"), pl.when(first_rows).then(0.9).alias("score")
+    of_first = pl.when(first_rows).then(pl.lit("recordings")).otherwise("dataset").alias("dataset")
+    data = replace(
+        prepared.data,
+        detections=prepared.data.detections.with_columns(*detected),
+        polyps=prepared.data.polyps.filter(~first_rows),
+        procedures=prepared.data.procedures.with_columns(of_first),
+    )
+    merged = replace(part.encoded, prepared=replace(prepared, data=data))
+    page = build_report("T", sample_run.run, replace(part, encoded=merged), counted, seconds={})
+    assert {p.counted.procedure_id: p.n_polyps for p in page.procedures} == numbers
     unconverged = replace(linked[0], identities=replace(linked[0].identities, converged=False))
     messages = link_messages(untuned("no labels"), [unconverged, *linked[1:]])
     assert messages == [

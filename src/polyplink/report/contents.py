@@ -162,9 +162,7 @@ def build_report(
     prepared, encoder = part.encoded.prepared, part.encoded.first
     record = encoder.record
     linked = {procedure.procedure_id: procedure for procedure in part.procedures}
-    # Without any known polyp the data set is not annotated.
-    names = prepared.procedures if prepared.data.polyps.height else ()
-    true_numbers = true_counts(prepared.data, names, every=True)
+    true_numbers = true_counts(prepared.data, _annotated_procedures(prepared), every=True)
     seed = record.recipe.get("seed")
     selection_loss = "loss_bags" if record.origin.get("selected_by") == "bags" else "loss_labels"
     curves = _training_curves(weights_path(weights).parent, selection_loss)
@@ -295,6 +293,13 @@ def _interval_rule(spread: float, point: OperatingPoint) -> list[Message]:
     elif point.lone:
         rule.append(Message("spread.lone", {"n": point.lone}))
     return rule
+
+
+def _annotated_procedures(prepared: Prepared) -> list[str]:
+    """The procedures of data sets with a known polyp: any other data set is not annotated."""
+    datasets = dict(prepared.data.procedures.select("procedure_id", "dataset").iter_rows())
+    annotated = {datasets[name] for name in prepared.data.polyps["procedure_id"]}
+    return [name for name in prepared.procedures if datasets[name] in annotated]
 
 
 def _procedure(
