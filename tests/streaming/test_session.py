@@ -88,6 +88,8 @@ def test_a_recording_as_fast_as_possible_loses_no_frame() -> None:
         ((0.0, np.zeros((SIDE, SIDE, 3)), POLYP), r"frame 0 of a is float64 \(8, 8, 3\)"),
         ((0.0, np.zeros((SIDE, SIDE), np.uint8), POLYP), r"frame 0 of a is uint8 \(8, 8\)"),
         ((0.0, np.zeros((SIDE, SIDE, 3), np.uint8), [[1, 2]]), "no valid boxes"),
+        ((None, np.zeros((SIDE, SIDE, 3), np.uint8), POLYP), "the time of frame 0 of a is None"),
+        ((np.nan, np.zeros((SIDE, SIDE, 3), np.uint8), POLYP), "the time of frame 0 of a is nan"),
     ],
 )
 def test_malformed_frames_of_a_program_are_refused(timed: TimedFrame, said: str) -> None:

@@ -11,6 +11,7 @@ line per frame. The pictures come from a recording, or each box comes with a cro
 
 import base64
 import binascii
+import math
 import re
 import sys
 import time
@@ -176,7 +177,7 @@ def frames_from(
                         "give uint8 (height, width, 3), RGB",
                     )
                 boxes_in = checked(np.asarray(timed[-1])) if boxes else None
-                now = float(timed[0])
+                now = _seconds(timed[0], at)
                 elapsed += 0.0 if last is None else max(now - last, 0.0)
                 last = now
                 usual = CHECKED / fps  # seconds of the first frames
@@ -206,6 +207,17 @@ def frames_from(
         brings_boxes=boxes,
         of_program=True,
     )
+
+
+def _seconds(value: object, at: str) -> float:
+    """The time of a program's frame."""
+    try:
+        seconds = float(value)  # type: ignore[arg-type]  # of the user
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise PolyplinkError(f"the time of {at} is {one_line(repr(value), 40)}", "give seconds")
+    return seconds
 
 
 def played(recording: Recording) -> LiveSource:
