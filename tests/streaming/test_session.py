@@ -317,6 +317,15 @@ def test_a_damaged_stretch_of_a_recording_is_no_stall(
     assert stalled == (kind == "device")
 
 
+def test_a_stretch_without_lines_of_boxes_is_no_stall_of_their_recording() -> None:
+    """A program may write a line only for frames in which it finds something."""
+    recorder = Recorder()
+    lines = (LiveFrame(number, boxes=POLYP[None, 0]) for number in (0, 20))  # 0.8 s apart
+    count_frames(source(lines, "recording"), None, cast("LiveCount", recorder), stall=0.3)
+    assert [number for number, _ in recorder.taken] == [0, 20]
+    assert recorder.messages == []
+
+
 @pytest.mark.parametrize("broken", ["source", "detector"])
 def test_frames_before_a_failure_are_counted(broken: str) -> None:
     def failing() -> Iterator[LiveFrame]:

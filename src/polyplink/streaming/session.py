@@ -68,7 +68,8 @@ def count_frames(
                     counting.frame(*detected) or source.kind == "recording"
                 ):
                     last = time.monotonic()
-                if time.monotonic() - last > stall:
+                # The next line of boxes may be for a frame much later in their recording.
+                if time.monotonic() - max(last, feed.due) > stall:
                     counting.warn(Message("live.stalled", {"seconds": stall}))
                     break
                 if caught or errors:

@@ -585,6 +585,7 @@ class Feed:
     Attributes:
         dropped: Number of frames that were not taken in time.
         error: The error that ended the source; None so far, or if it ended without one.
+        due: Time at which the next frame of a recording is to be shown, of `time.monotonic`.
     """
 
     def __init__(self, source: LiveSource, speed: float) -> None:
@@ -596,6 +597,7 @@ class Feed:
         """
         self.dropped = 0
         self.error: Exception | None = None
+        self.due = 0.0
         self._source, self._speed = source, speed
         self._drops = source.kind == "device" or (source.kind == "recording" and speed > 0)
         self._taken = -1  # number of the last frame that was taken
@@ -613,8 +615,8 @@ class Feed:
                 for frame in self._source.frames:
                     first = frame.number if first is None else first
                     if self._source.kind == "recording" and self._speed:
-                        due = begun + (frame.number - first) / self._source.fps / self._speed
-                        self._stopped.wait(max(due - time.monotonic(), 0.0))
+                        self.due = begun + (frame.number - first) / self._source.fps / self._speed
+                        self._stopped.wait(max(self.due - time.monotonic(), 0.0))
                     self._check_size(frame)
                     self._put(frame)
                     if self._stopped.is_set():
