@@ -496,7 +496,12 @@ def test_invalid_input_lines_are_refused(
 
 def test_invalid_sources_and_options_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:
     images, weights = sample_run.frames, ("--weights", sample_run.weights, *NO_PAGE)
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    copy_frames(images, killed / "live", range(2))  # pictures of views
+    (killed / "live" / "source.json").write_text("{}")
     for arguments, message in (
+        ((killed,), "was killed in its first 250 frames"),
         (("rtsp://127.0.0.1:9/x", "--detector", "x.onnx"), "cannot be opened"),
         ((images, "--recording", images), "--recording is given"),
         ((images, "--min-length", "1"), "--min-length: only for annotated boxes"),

@@ -261,15 +261,23 @@ def _is_killed(source: Path, out: StrPath | None) -> bool:
     """Whether a source is the output folder of a count that was killed before its report.
 
     Raises:
-        PolyplinkError: If it is that of a finished count, or the report is to be written elsewhere.
+        PolyplinkError: If it is that of a finished count, or of one that was killed before it wrote
+            frames, or the report is to be written elsewhere.
     """
     from polyplink.data.files.folders import images_in
-    from polyplink.streaming.live_count import written_pieces
+    from polyplink.detect.first_pass import PIECE
+    from polyplink.streaming.live_count import SOURCE_FILE, written_pieces
 
     if not written_pieces(source):
         if read_run(source).get("command") == "live" and not images_in(source):
             raise PolyplinkError(
                 f"{source} holds a finished count", f"its report is {source / REPORT}"
+            )
+        if (source / SOURCE_FILE).is_file() and not images_in(source):
+            raise PolyplinkError(
+                f"{source} holds a count that was killed in its first {PIECE} frames, none of "
+                "which are on disk",
+                "count the recording again",
             )
         return False
     if out is not None and Path(out).resolve() != source.resolve():
