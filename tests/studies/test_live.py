@@ -92,9 +92,13 @@ def test_the_online_linker_agrees_with_the_offline_partition(study: Path, name: 
     for procedure in by_procedure(screened.prepared, embeddings):
         linker, polyp = OnlineLinker(point), {}
         views = procedure.views
+        assert views.frames is not None
+        frames = views.frames
         for row in np.lexsort((views.start, views.end)).tolist():
             start = time.perf_counter()
-            added = linker.add(str(row), views.vectors[row], views.start[row], views.end[row])
+            added = linker.add(
+                str(row), views.vectors[row], views.start[row], views.end[row], frames[row]
+            )
             seconds.append(time.perf_counter() - start)
             polyp[str(row)] = added.polyp
             polyp |= {revision.tracklet: revision.now for revision in added.revisions}

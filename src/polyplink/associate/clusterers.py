@@ -359,7 +359,7 @@ class Agglomerative:
 
 @dataclass(frozen=True)
 class LearnedLinks(Ranged):
-    """The partition of lowest cost under link probabilities, see `partition`.
+    """A partition of low cost under link probabilities, see `partition`.
 
     Attributes:
         price: Price of a polyp, in expected wrong pairs; a higher one gives fewer clusters.

@@ -147,7 +147,7 @@ class AgglomerativeClustering(_Clustering):
 
 @dataclass(repr=False, eq=False)
 class LinksClustering(_Clustering):
-    """The partition of lowest cost, see `partition`; X holds link probabilities (n, n)."""
+    """A partition of low cost, see `partition`; X holds link probabilities (n, n)."""
 
     affinity: Affinity = field(default="precomputed", kw_only=True)
     price: float = 3.0

@@ -464,7 +464,7 @@ def possible_questions(
     of merging the clusters (see `partition`): a low cost means a close decision.
 
     Args:
-        labels: Cluster of every tracklet (n,): the partition of lowest cost.
+        labels: Cluster of every tracklet (n,): a partition of low cost.
         P: Probability that two tracklets show the same polyp (n, n).
         setting: The clusterer.
         spread: Factor of the price, for `Question.close`.

@@ -2,7 +2,7 @@
 
 The link probabilities are those of `associate.links`, computed from the data so far: ranks and
 spreads of cosines over the stored tracklets, gaps as shares of the time that has passed. A new
-tracklet is assigned by the partition of lowest cost (`associate.partition`), in which decisions
+tracklet is assigned by a partition of low cost (`associate.partition`), in which decisions
 older than a window are fixed. Tracklets within the window may be assigned anew if this lowers the
 cost; every such revision is reported.
 

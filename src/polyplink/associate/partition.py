@@ -1,4 +1,4 @@
-"""From link probabilities to polyps: the partition of tracklets with the lowest cost.
+"""From link probabilities to polyps: a partition of the tracklets with a low cost.
 
 A partition costs `price` for each of its polyps and, for each pair of tracklets of one polyp, the
 probability that the two show different polyps, less a tolerance:
@@ -10,7 +10,9 @@ wrong pairs that one polyp less is worth. At a price above the tolerance, polyps
 are always merged. This is correlation clustering (Bansal, Blum and Chawla 2004) with a price for
 clusters. Pair costs are linear in the probability, not logarithmic, because the metrics count wrong
 pairs. Greedy merging gives one sequence of merges for all prices; moves of single tracklets and
-merges of polyps then improve each partition until none lowers the cost.
+merges of polyps then improve each partition until none lowers the cost. The best of `STARTS`
+partitions is returned, which is not always the one of lowest cost: with 64 starts, 11 of 65
+simulated procedures have a cheaper one.
 """
 
 from collections.abc import Sequence
