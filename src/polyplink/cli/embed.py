@@ -119,7 +119,7 @@ def embed_data(
             progress=partial(progress, "procedures"),
         )
         key, kind = answers[0]  # of a GPU where the workers have one
-        encoder = replace(encoder, key=key, device=torch.device(kind), embedder=_nothing_left)
+        encoder = replace(encoder, key=key, device=torch.device(kind), embedder=_refuse_to_embed)
     encoded = encode(
         [encoder], data, procedures, keep_crops=keep_crops, workers=workers, progress=progress
     )
@@ -179,5 +179,5 @@ def start_embedding(
     return work
 
 
-def _nothing_left(crops: "np.ndarray", lengths: Sequence[int]) -> "np.ndarray":
+def _refuse_to_embed(crops: "np.ndarray", lengths: Sequence[int]) -> "np.ndarray":
     raise PolyplinkError("vectors vanished while they were read", "give the same command again")

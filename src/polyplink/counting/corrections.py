@@ -250,10 +250,10 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         )
         if answer.kind == "merge":
             merged = [name for name in answer.tracklets if name in counted]
-            together = _star(merged)
+            together = _paired_with_first(merged)
         group = _contradiction([*must, *together], [*cannot, *apart])
         if group and answer.kind == "merge" and (sides := _sides(merged, must, cannot)):
-            together = [pair for side in sides for pair in _star(side)]
+            together = [pair for side in sides for pair in _paired_with_first(side)]
             group = _contradiction([*must, *together], cannot)
         if group:
             touching = (c.id for c, pairs in accepted if any(group >= {*pair} for pair in pairs))
@@ -414,8 +414,8 @@ def _groups(must: Sequence[Pair]) -> dict[str, set[str]]:
     return group_of
 
 
-def _star(names: Sequence[str]) -> list[Pair]:
-    """Pairs that make one polyp of tracklets."""
+def _paired_with_first(names: Sequence[str]) -> list[Pair]:
+    """Pairs of the first tracklet and each other one, which make one polyp of all."""
     return [(names[0], name) for name in names[1:]]
 
 
