@@ -14,6 +14,7 @@ import pytest
 
 from polyplink.associate.identities import recorded_point, untuned
 from polyplink.cli.count import count
+from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.counting.count_part import count_messages, count_part, counted_procedures
@@ -26,7 +27,7 @@ from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_encoder, load_named
 from polyplink.encoders.weights import read_record, save_weights
-from polyplink.pipeline.count_data import _count_table
+from polyplink.pipeline.count_data import COUNTS, _count_table
 from polyplink.report.contents import build_report
 from polyplink.tracklets.prepare import lost_boxes
 from tests.cli.calls import succeed
@@ -130,6 +131,17 @@ def test_histories_without_a_curriculum_are_shown_and_broken_ones_refused(
     assert result.value.page.curves == {"loss": (2.5, 2.0), "validation_loss": (1.0, 1.0)}
     record = read_record(tmp_path / "run" / "weights.safetensors")
     assert result.value.page.best_epoch == int(record.origin["epoch"])
+
+
+def test_the_table_of_a_part_without_procedures_has_its_columns(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(sample_run.data, data)
+    write_json(data / "splits.json", {"none": []})
+    counted = count(sample_run.weights, data, part="none", out=tmp_path / "out", device="cpu")
+    table = pl.read_csv(tmp_path / "out" / "counts.csv")
+    assert table.columns == counted.value.counts.columns == list(COUNTS)
 
 
 def test_the_close_decisions_are_in_the_report_and_in_the_record(

@@ -141,6 +141,7 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     assert any(file.endswith("polyps.xlsx") for file in files)
     learning = learn_from(str(sample_run.weights), str(count_folder), out=tmp_path / "learned")
     assert learning.value.procedures == 5
+    assert learning.value.warnings == tuple(learning.warnings)  # for --json
     labelled = read_data(learning.value.data)
     assert labelled.polyps.height == 10
     joined = labelled.detections.join(

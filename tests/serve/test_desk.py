@@ -233,7 +233,7 @@ def test_folders_that_cannot_be_reviewed_are_refused(
 ) -> None:
     copy = tmp_path / "far" / "away" / "copy"
     shutil.copytree(counted_folder / "count", copy)
-    with pytest.raises(PolyplinkError, match="is missing; give it with --data"):
+    with pytest.raises(PolyplinkError, match="is missing; move it back, or give it with --data"):
         Desk(copy)  # the data folder is not where the count names it
     Desk(copy, data=sample_run.data).procedure(0)
     (copy / "vectors.parquet").write_bytes(b"PAR1")

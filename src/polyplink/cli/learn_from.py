@@ -24,12 +24,14 @@ class Learned(ShownFields):
         data: Data folder of the reviewed procedures with the corrected identities, for `train`.
         procedures: Procedures that the links were fitted on: those marked as finished.
         links: Data that the links were fitted on, and how well they count there.
+        warnings: Warnings for the user, as that the links of the weights are kept.
     """
 
     weights: Path
     data: Path
     procedures: int
     links: str
+    warnings: tuple[str, ...]
 
 
 @verb
@@ -47,7 +49,8 @@ def learn_from(
 
     Raises:
         PolyplinkError: If no procedure is marked as finished, a folder was counted with other
-            weights, or the reviews hold no pair of views of one polyp, or none of two polyps.
+            weights, `out` holds these weights, or the reviews hold no pair of views of one polyp,
+            or none of two polyps.
     """
     weights, out = Path(weights), Path(out)
     reviewed = [*map(Path, (folders,) if isinstance(folders, str | Path) else folders)]
@@ -95,6 +98,6 @@ def learn_from(
     names = data.procedures["procedure_id"].to_list()
     stored = store_operating_point(path, out, point, data, names)
     record.write(out)
-    learned = Learned(stored, out / "data", len(labelled), point.origin)
+    learned = Learned(stored, out / "data", len(labelled), point.origin, tuple(notes))
     printed = [f"{stored}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
     return Result(learned, printed=printed, warnings=notes)

@@ -97,7 +97,7 @@ class Counted:
             {name: getattr(procedure, name) for name in COUNTS}
             for procedure in self.count.procedures
         ]
-        return pl.DataFrame(rows, infer_schema_length=None)
+        return pl.DataFrame(rows, list(COUNTS), infer_schema_length=None)
 
     @property
     def html_warnings(self) -> list[str]:

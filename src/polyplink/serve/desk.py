@@ -134,7 +134,10 @@ class Desk:
             )
         folder = Path(os.path.normpath(self.out / str(self.count.data)))
         if not folder.is_dir():
-            raise PolyplinkError(f"the data folder {folder} is missing", "give it with --data")
+            raise PolyplinkError(
+                f"the data folder {folder} is missing",
+                "move it back, or give it with --data (`polyplink review` and `hand-off`)",
+            )
         return folder
 
     def _prepared(self) -> Prepared:
