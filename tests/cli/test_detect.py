@@ -24,7 +24,7 @@ from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, read_record
 from polyplink.learn.detector.fit import FitState
 from polyplink.learn.detector.yolox import YoloxNano
-from polyplink.models.shipped import DETECTOR, shipped_model
+from polyplink.models.shipped import DETECTOR, ENCODER, shipped_model
 from polyplink.tracklets.settings import TrackSettings
 from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun
@@ -89,6 +89,15 @@ def test_run_counts_a_recording_and_writes_a_report(
     assert detections == ["data"] * 2
     files = [out / "tracks" / place / "001-005.txt" for place in (".", "interpolated")]
     assert [file.read_text() for file in files] == ["", ""]  # no line of the earlier counts
+
+
+def test_crops_for_the_shipped_encoder_are_kept(film: Path, tmp_path: Path, detector: Path) -> None:
+    recording, data = tmp_path / film.name, tmp_path / "data"
+    shutil.copytree(film, recording)
+    detect_polyps(recording, data, detector=str(detector))
+    shutil.rmtree(recording)  # needed if a crop were missing
+    counted = count(ENCODER, data, out=tmp_path / "count", device="cpu", alarms="keep")
+    assert counted.value.views.height == 1
 
 
 def test_a_finished_detection_is_used_again_until_its_input_changes(

@@ -11,6 +11,7 @@ from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import sole_writer
 from polyplink.core.text import many
+from polyplink.models.shipped import ENCODER
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
@@ -31,7 +32,8 @@ def detect_polyps(
 ) -> "Result[DataSet]":
     """Find polyps in recordings with a detector; writes a data folder of boxes.
 
-    Frames are decoded once: the crops that `count` needs are saved. A stopped run continues.
+    Frames are decoded once: the crops that `count` needs with the shipped encoder are saved. A
+    stopped run continues.
 
     Args:
         detector: An ONNX file, FILE.py:NAME of a function, or the name of a detector; the shipped
@@ -49,7 +51,7 @@ def detect_polyps(
     refuse_unused(detector, seed, tracklets)
     from polyplink.data.importing import check_same_source
     from polyplink.detect.folder import detect_folder
-    from polyplink.tracklets.settings import PrepareSettings
+    from polyplink.encoders.weights import read_record, weights_path
 
     source, out = Path(source), Path(out)
     if not replace:
@@ -58,7 +60,7 @@ def detect_polyps(
         data, warnings = detect_folder(
             source,
             out,
-            PrepareSettings(),
+            read_record(weights_path(Path(ENCODER))).prepare,
             detector=detector,
             fps=fps,
             seed=seed,
