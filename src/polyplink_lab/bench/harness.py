@@ -31,7 +31,8 @@ class Work:
         equal: Compares the outputs of `ours` and `rival`.
         scale: The rival does 1 / `scale` of the work, so its time is multiplied by `scale`.
         seconds: Extracts the time from an output, if only a part of the call counts.
-        at: Returns the call to measure growth at a size; None for `ours`.
+        at: Returns the call to time at a smaller size, for the growth; None to prepare the case
+            at that size and time its `ours`.
         more: Further fields of the result ("rate", "peak_mb", "also"), from the output and the
             seconds of `ours`.
     """
