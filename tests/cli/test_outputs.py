@@ -14,7 +14,7 @@ from polyplink.core.runs import RunRecord, sole_writer
 from polyplink.counting.corrections import LOG, Correction, append_correction
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record, weights_path
-from polyplink.pipeline.count_data import claim_for_count
+from polyplink.pipeline.count_data import check_recording, claim_for_count
 from polyplink.scale.index import Index
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
@@ -65,6 +65,18 @@ def test_only_a_count_of_the_same_source_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="holds data of another kind; name another --out"):
         claim_for_count(record, out, video, ["data", "count"], replace=True)
     assert (out / "data").is_dir()
+
+
+def test_a_count_is_not_shown_beside_another_recording(tmp_path: Path) -> None:
+    video = tmp_path / "a.mp4"
+    video.write_bytes(b"12345")
+    RunRecord("run", settings={"source": str(video), "source_size": 5}).write(tmp_path / "out")
+    check_recording(tmp_path / "out" / "count")
+    video.write_bytes(b"1234567")
+    with pytest.raises(PolyplinkError, match=r"a\.mp4 is not the recording that was counted"):
+        check_recording(tmp_path / "out" / "count")
+    video.unlink()
+    check_recording(tmp_path / "out" / "count")
 
 
 def _write_boxes(sample_run: SampleRun, folder: Path, names: tuple[str, ...]) -> None:

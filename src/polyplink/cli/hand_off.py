@@ -25,18 +25,20 @@ def hand_off_review(
         Paths of the files.
 
     Raises:
-        PolyplinkError: If the folder was not counted, or its data have changed.
+        PolyplinkError: If the folder was not counted, or its data or its recording have changed.
     """
     folder = Path(folder)
     from polyplink.counting.corrections import counted_folder
 
     counted_folder(folder)
     from polyplink.counting.count_part import named_procedures
+    from polyplink.pipeline.count_data import check_recording
     from polyplink.serve.desk import open_desk
     from polyplink.serve.handoff import FOLDER, hand_off, outdated_messages
 
     # The files.
     desk = open_desk(folder, None if data is None else Path(data), mask_overlay)
+    check_recording(desk.out)
     paths = hand_off(desk, language)
 
     # What they lack.

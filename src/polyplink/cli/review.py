@@ -34,12 +34,14 @@ def review(
         The folder of the count.
 
     Raises:
-        PolyplinkError: If the folder was not counted, its data have changed, or the port is taken.
+        PolyplinkError: If the folder was not counted, its data or its recording have changed, or
+            the port is taken.
     """
     folder = Path(folder)
     from polyplink.counting.corrections import counted_folder
 
     counted_folder(folder)
+    from polyplink.pipeline.count_data import check_recording
     from polyplink.serve.desk import open_desk
     from polyplink.serve.server import serve
 
@@ -50,6 +52,7 @@ def review(
         reviewer=reviewer,
         index=None if index is None else Path(index),
     )
+    check_recording(desk.out)
     questions = sum(procedure["questions"] for procedure in desk.overview()["procedures"])
 
     def ready(address: str) -> None:

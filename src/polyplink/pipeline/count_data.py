@@ -171,6 +171,26 @@ def claim_for_count(
                 path.unlink()
 
 
+def check_recording(count: Path) -> None:
+    """Refuse a count of `run` or `live` if another file has taken the place of its recording.
+
+    A missing recording is no mistake: stored close-ups are shown in its place.
+
+    Args:
+        count: The folder with count.json.
+
+    Raises:
+        PolyplinkError: If the recording that was counted has another size.
+    """
+    counted = read_run(count.parent).get("settings") or {}
+    source, size = counted.get(SOURCE), counted.get(SOURCE_SIZE)
+    if source and size is not None and file_size(source) not in (None, size):
+        raise PolyplinkError(
+            f"{source} is not the recording that was counted: its size is another",
+            "restore it, or move it away to show the stored close-ups alone",
+        )
+
+
 def return_data(
     counted: Result[Counted], data: Path, out: Path, progress: Progress, *, video: bool
 ) -> Result[Counted]:
