@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 
 from polyplink.cli.options import output_folder
+from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.runs import RunRecord, sole_writer
 from polyplink.counting.corrections import LOG, Correction, append_correction
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record, weights_path
-from polyplink.pipeline.count_data import check_recording, claim_for_count
+from polyplink.pipeline.count_data import LIVE_SOURCE, check_recording, claim_for_count
 from polyplink.scale.index import Index
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
@@ -65,6 +66,10 @@ def test_only_a_count_of_the_same_source_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(PolyplinkError, match="holds data of another kind; name another --out"):
         claim_for_count(record, out, video, ["data", "count"], replace=True)
     assert (out / "data").is_dir()
+    # A live count that was killed while it wrote its report.
+    write_json(out / LIVE_SOURCE, {})
+    claim_for_count(record, out, video, ["data", "count"], replace=True)
+    assert not (out / "data").exists()
 
 
 def test_a_count_is_not_shown_beside_another_recording(tmp_path: Path) -> None:

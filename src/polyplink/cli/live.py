@@ -264,22 +264,25 @@ def _is_killed(source: Path, out: StrPath | None) -> bool:
         PolyplinkError: If it is that of a finished count, or of one that was killed before it wrote
             frames, or the report is to be written elsewhere.
     """
-    from polyplink.data.files.folders import images_in
+    from polyplink.data.files.folders import images_in, videos_in
     from polyplink.detect.first_pass import PIECE
-    from polyplink.streaming.live_count import SOURCE_FILE, written_pieces
+    from polyplink.pipeline.count_data import LIVE_SOURCE
+    from polyplink.streaming.live_count import written_pieces
 
     if not written_pieces(source):
-        if read_run(source).get("command") == "live" and not images_in(source):
+        is_finished = read_run(source).get("command") == "live"
+        is_count = is_finished or (source / LIVE_SOURCE).is_file()
+        if not is_count or images_in(source) or videos_in(source):  # a recording
+            return False
+        if is_finished:
             raise PolyplinkError(
                 f"{source} holds a finished count", f"its report is {source / REPORT}"
             )
-        if (source / SOURCE_FILE).is_file() and not images_in(source):
-            raise PolyplinkError(
-                f"{source} holds a count that was killed in its first {PIECE} frames, none of "
-                "which are on disk",
-                "count the recording again",
-            )
-        return False
+        raise PolyplinkError(
+            f"{source} holds a count that was killed in its first {PIECE} frames, none of which "
+            "are on disk",
+            "count the recording again",
+        )
     if out is not None and Path(out).resolve() != source.resolve():
         raise PolyplinkError(
             f"the report of the killed count in {source} is written there", "leave --out out"
@@ -295,10 +298,11 @@ def _check_live_folder(out: Path, *, replace: bool) -> None:
             not, or if it is of one that was killed before its report, and `replace` is False.
     """
     from polyplink.data.origin import FILE as ORIGIN_FILE
-    from polyplink.streaming.live_count import LIVE, SOURCE_FILE, written_pieces
+    from polyplink.pipeline.count_data import LIVE_SOURCE
+    from polyplink.streaming.live_count import LIVE, written_pieces
 
     names = {path.name for path in (out / LIVE).glob("[!.]*")}
-    if names and not names & {ORIGIN_FILE, Path(SOURCE_FILE).name, "events.jsonl"}:
+    if names and not names & {ORIGIN_FILE, Path(LIVE_SOURCE).name, "events.jsonl"}:
         raise PolyplinkError(f"{out} holds {LIVE} of another kind", "name another --out")
     if not replace and written_pieces(out):
         raise PolyplinkError(

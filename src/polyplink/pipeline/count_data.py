@@ -45,6 +45,7 @@ SOURCE = "source"  # key in the settings of run.json: the recording or data that
 SOURCE_SIZE = "source_size"  # bytes of the video that was counted
 BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
 RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)  # folders that `run` writes
+LIVE_SOURCE = "live/source.json"  # file of `live`, which writes run.json with its report
 # Files of an earlier count that must be removed; all others are overwritten.
 COUNT_FILES = ("count.json", BOXES, VIDEOS)
 # Columns of counts.csv.
@@ -146,7 +147,8 @@ def claim_for_count(
     existing = [part for part in (folder / name for name in parts) if part.exists()]
     if not existing:
         return
-    if not any((place / "run.json").is_file() for place in (folder, *existing)):
+    signs = [folder / LIVE_SOURCE, *(place / "run.json" for place in (folder, *existing))]
+    if not any(sign.is_file() for sign in signs):
         parts_there = " and ".join(part.name for part in existing)
         raise PolyplinkError(f"{folder} holds {parts_there} of another kind", "name another --out")
     recorded = read_run(folder).get("settings", {})

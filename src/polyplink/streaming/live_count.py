@@ -37,6 +37,7 @@ from polyplink.encoders.encode import Embeddings, vectors_folder, write_embeddin
 from polyplink.encoders.encoder import ClipWise
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import NamedEncoder
+from polyplink.pipeline.count_data import LIVE_SOURCE
 from polyplink.report.formats import clock
 from polyplink.streaming.sources import LiveFrame, LiveSource
 from polyplink.tracklets.crops import cut
@@ -45,7 +46,7 @@ from polyplink.tracklets.prepare import Prepared, prepare
 Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
 PIECES = "live/pieces"  # boxes and crops, until the report is written
-SOURCE_FILE, VECTORS = "live/source.json", "live/vectors.bin"
+VECTORS = "live/vectors.bin"
 TIMES = ("drift", "replaced_fps")  # fields of `Recording` for warnings about its times
 MOST_CROPS, MOST_CLIPS = 4096, 256  # kept per open tracklet, as features or as pictures
 THUMBNAIL = 320  # width and height of a view's picture, pixels
@@ -177,7 +178,7 @@ class LiveCount:
         for recording in source.recordings:
             facts["recording"] = str(recording.path.resolve())
             facts["times"] = {name: getattr(recording, name) for name in TIMES}
-        write_json(out / SOURCE_FILE, facts)
+        write_json(out / LIVE_SOURCE, facts)
         self._vectors = (out / VECTORS).open("wb")
         self.show()
 
@@ -446,7 +447,7 @@ class LiveCount:
         for track in list(self._open):
             self._close(self._open.pop(track))
         self._frame_tracker.write(self._out / PIECES / f"{self._piece:09d}")
-        source_file = self._out / SOURCE_FILE
+        source_file = self._out / LIVE_SOURCE
         write_json(source_file, read_json(source_file) | {"counted_frames": self.frames})
         self._vectors.close()
         prepared, lost = write_pieces(self._out, self._source, self.frames, self._encoder)
@@ -502,7 +503,7 @@ def killed_source(out: Path) -> tuple[LiveSource, int]:
     Raises:
         PolyplinkError: If the recording no longer exists.
     """
-    facts = read_json(out / SOURCE_FILE)
+    facts = read_json(out / LIVE_SOURCE)
     path, counted = facts.pop("recording"), facts.pop("counted_frames", None)
     times = facts.pop("times", {})  # older counts have none
     recording = replace(find_recordings(Path(path), facts["fps"])[0], **times) if path else None
