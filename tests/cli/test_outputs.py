@@ -72,7 +72,9 @@ def test_only_a_count_of_the_same_source_is_overwritten(tmp_path: Path) -> None:
     assert not (out / "data").exists()
 
 
-def test_a_count_is_not_shown_beside_another_recording(tmp_path: Path) -> None:
+def test_a_count_is_not_shown_beside_another_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     video = tmp_path / "a.mp4"
     video.write_bytes(b"12345")
     RunRecord("run", settings={"source": str(video), "source_size": 5}).write(tmp_path / "out")
@@ -80,6 +82,10 @@ def test_a_count_is_not_shown_beside_another_recording(tmp_path: Path) -> None:
     video.write_bytes(b"1234567")
     with pytest.raises(PolyplinkError, match=r"a\.mp4 is not the recording that was counted"):
         check_recording(tmp_path / "out" / "count")
+    (tmp_path / "out" / "count").mkdir()
+    monkeypatch.chdir(tmp_path / "out" / "count")
+    with pytest.raises(PolyplinkError, match=r"a\.mp4 is not the recording that was counted"):
+        check_recording(Path())
     video.unlink()
     check_recording(tmp_path / "out" / "count")
 

@@ -184,7 +184,7 @@ def check_recording(count: Path) -> None:
     Raises:
         PolyplinkError: If the recording that was counted has another size.
     """
-    counted = read_run(count.parent).get("settings") or {}
+    counted = read_run(count.resolve().parent).get("settings") or {}
     source, size = counted.get(SOURCE), counted.get(SOURCE_SIZE)
     if source and size is not None and file_size(source) not in (None, size):
         raise PolyplinkError(
