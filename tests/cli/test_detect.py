@@ -91,12 +91,18 @@ def test_run_counts_a_recording_and_writes_a_report(
     assert [file.read_text() for file in files] == ["", ""]  # no line of the earlier counts
 
 
-def test_crops_for_the_shipped_encoder_are_kept(film: Path, tmp_path: Path, detector: Path) -> None:
+def test_crops_for_the_shipped_encoder_are_kept(
+    film: Path, tmp_path: Path, detector: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recording, data = tmp_path / film.name, tmp_path / "data"
     shutil.copytree(film, recording)
+    (tmp_path / ENCODER).mkdir()  # another folder of the encoder's name
+    monkeypatch.chdir(tmp_path)
     detect_polyps(recording, data, detector=str(detector))
     shutil.rmtree(recording)  # needed if a crop were missing
-    counted = count(ENCODER, data, out=tmp_path / "count", device="cpu", alarms="keep")
+    counted = count(
+        shipped_model(ENCODER).path, data, out=tmp_path / "count", device="cpu", alarms="keep"
+    )
     assert counted.value.views.height == 1
 
 

@@ -11,7 +11,7 @@ from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import sole_writer
 from polyplink.core.text import many
-from polyplink.models.shipped import ENCODER
+from polyplink.models.shipped import ENCODER, shipped_model
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
@@ -51,7 +51,7 @@ def detect_polyps(
     refuse_unused(detector, seed, tracklets)
     from polyplink.data.importing import check_same_source
     from polyplink.detect.folder import detect_folder
-    from polyplink.encoders.weights import read_record, weights_path
+    from polyplink.encoders.weights import read_record
 
     source, out = Path(source), Path(out)
     if not replace:
@@ -60,7 +60,7 @@ def detect_polyps(
         data, warnings = detect_folder(
             source,
             out,
-            read_record(weights_path(Path(ENCODER))).prepare,
+            read_record(shipped_model(ENCODER).path).prepare,
             detector=detector,
             fps=fps,
             seed=seed,
