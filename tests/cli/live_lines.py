@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 import simplejpeg
@@ -31,3 +33,18 @@ def lines(polyps: str = "aabba") -> list[str]:
             crops = [crop(8 + ord(polyp) - ord("a"))]
             rows.append(json.dumps({"frame": frame, "boxes": [box(frame)], "crops": crops}))
     return rows
+
+
+def write_lines(path: Path, frames: int, without: Iterable[int] = (), *, head: str = "{}") -> Path:
+    """Write lines for the frames of a recording: a box in each, but in those of `without`."""
+    empty = set(without)
+    rows = [
+        json.dumps({"frame": k, "boxes": [] if k in empty else [box(k)]}) for k in range(frames)
+    ]
+    path.write_text("\n".join([head, *rows]))
+    return path
+
+
+def gaps(frames: int) -> list[int]:
+    """The first ten of every 32 frames: without boxes, they end a track."""
+    return [k for k in range(frames) if k % 32 < 10]

@@ -223,7 +223,7 @@ def test_procedures_of_one_patient_are_said_to_make_intervals_too_narrow(
     parts = {"shared": names[:6], "five": names[:5], "apart": names[1:]}
     write_data(data, DataSet.of(tables.detections, other, tables.polyps, parts))
 
-    def said(part: str) -> list[str]:
+    def warnings_of(part: str) -> list[str]:
         result = evaluate_weights(
             sample_run.weights,
             data,
@@ -235,9 +235,9 @@ def test_procedures_of_one_patient_are_said_to_make_intervals_too_narrow(
         )
         return [w for w in result.warnings if "independent" in w and w in result.value.notes]
 
-    (warning,) = said("shared")
+    (warning,) = warnings_of("shared")
     assert warning.startswith("6 procedures are of 5 patients: ")
-    assert said("five") == said("apart") == []  # five have no interval
+    assert warnings_of("five") == warnings_of("apart") == []  # five have no interval
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,16 @@ from polyplink.streaming.live_count import PIECES, Event, killed_source
 from polyplink.streaming.setup import open_linking
 from polyplink.streaming.sources import TimedFrame, frames_from
 from tests.cli.calls import assert_refused, invoke, polyplink
-from tests.cli.live_lines import GAP, HEAD, VIEW, box, crop, lines
+from tests.cli.live_lines import (
+    GAP,
+    HEAD,
+    VIEW,
+    box,
+    crop,
+    gaps,
+    lines,
+    write_lines,
+)
 from tests.conftest import SampleRun
 from tests.data.videos import write_video
 from tests.kills import killer
@@ -140,9 +149,7 @@ def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     images = sample_run.frames
-    boxes = tmp_path / "boxes.jsonl"
-    rows = [json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(96)]
-    boxes.write_text("\n".join(["{}", *rows]))
+    boxes = write_lines(tmp_path / "boxes.jsonl", 96, gaps(96))
     options = ("--boxes", boxes, "--weights", sample_run.weights, "--out", tmp_path / "out")
     start = time.monotonic()
     command = ("live", images, *options, "--no-page", *SHORT_TRACKS, "--speed", "16")
@@ -158,9 +165,7 @@ def test_the_rate_of_a_recording_that_the_user_states_is_used_and_warned_about(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
     video = write_video(tmp_path / "film.mp4", 30)  # at 25 frames a second
-    boxes = tmp_path / "boxes.jsonl"
-    rows = [json.dumps({"frame": k, "boxes": [box(k)]}) for k in range(30)]
-    boxes.write_text("\n".join(['{"fps": 25}', *rows]))
+    boxes = write_lines(tmp_path / "boxes.jsonl", 30, head='{"fps": 25}')
     result = live(
         str(video),
         weights=sample_run.weights,
@@ -172,8 +177,8 @@ def test_the_rate_of_a_recording_that_the_user_states_is_used_and_warned_about(
         device="cpu",
     )
     assert result.value.data.procedures["fps"].to_list() == [15]
-    said = "Times of film are computed at 15 frames a second, as --fps states"
-    assert sum(said in warning for warning in result.value.count.warnings) == 1
+    expected = "Times of film are computed at 15 frames a second, as --fps states"
+    assert sum(expected in warning for warning in result.value.count.warnings) == 1
     (tmp_path / "out" / PIECES / "000000000").mkdir(parents=True)
     source, _ = killed_source(tmp_path / "out")  # as if the count had been killed
     assert [recording.replaced_fps for recording in source.recordings] == [25]
@@ -183,12 +188,10 @@ def test_the_rate_of_a_recording_that_the_user_states_is_used_and_warned_about(
 def test_frames_that_do_not_decode_are_warned_about(
     sample_run: SampleRun, tmp_path: Path, brings_boxes: bool
 ) -> None:
-    images, boxes = tmp_path / "film", tmp_path / "boxes.jsonl"
-    copy_frames(sample_run.frames, images, range(30))
+    images = copy_frames(sample_run.frames, tmp_path / "film", range(30))
     for number in (20, 29):
         (images / f"{number}.jpg").write_bytes(b"no image")
-    rows = [json.dumps({"frame": k, "boxes": [box(k)]}) for k in range(30)]
-    boxes.write_text("\n".join(["{}", *rows]))
+    boxes = write_lines(tmp_path / "boxes.jsonl", 30)
     result = live(
         str(images),
         weights=sample_run.weights,
@@ -199,9 +202,9 @@ def test_frames_that_do_not_decode_are_warned_about(
         page=False,
         device="cpu",
     )
-    said = "2 of 30 frames of film cannot be decoded and were skipped."
-    assert result.warnings.count(said) == 1
-    assert said in result.value.count.warnings
+    expected = "2 of 30 frames of film cannot be decoded and were skipped."
+    assert result.warnings.count(expected) == 1
+    assert expected in result.value.count.warnings
     counted = result.value.data
     assert (counted.procedures["n_frames"].to_list(), counted.detections.height) == ([30], 28)
 
@@ -429,11 +432,8 @@ def test_a_killed_count_is_reported_from_its_written_pieces(
 ) -> None:
     """The command is killed at file events, during the count and during the report."""
     write_procedures(tmp_path, procedures=1, views=5)
-    images, boxes, out = tmp_path / "frames" / "001-001", tmp_path / "boxes", tmp_path / "out"
-    rows = [
-        json.dumps({"frame": k, "boxes": [box(k)] if k % 32 >= 10 else []}) for k in range(N_FRAMES)
-    ]
-    boxes.write_text("\n".join(["{}", *rows]))
+    images, out = tmp_path / "frames" / "001-001", tmp_path / "out"
+    boxes = write_lines(tmp_path / "boxes", N_FRAMES, gaps(N_FRAMES))
     weights = ("--weights", sample_run.weights, "--device", "cpu", *SHORT_TRACKS)
     command = ("live", images, "--boxes", boxes, *weights, "--speed", "0", "--no-page", "--out")
     step, kills_by_frames = (

@@ -233,6 +233,17 @@ def refuse_folder_of_weights(weights: Path, out: Path) -> None:
         )
 
 
+def stated_options(values: Mapping[str, Any]) -> str:
+    """The options that a user stated, as typed, from the values of parameters; None if left out.
+
+    Example:
+        >>> stated_options({"min_length": 8, "high": None, "stride": 2})
+        '--min-length and --stride'
+    """
+    stated = [name for name, value in values.items() if value is not None]
+    return " and ".join(f"--{name.replace('_', '-')}" for name in stated)
+
+
 def refuse_unused(
     detector: str | None, seed: int, tracklets: Mapping[str, Any], *, known_polyps: bool = False
 ) -> None:
@@ -249,11 +260,10 @@ def refuse_unused(
     """
     if seed and simulated_preset(detector) is None:
         raise PolyplinkError("--seed is for simulated detectors (sim:good ...)", "leave it out")
-    unused = [name for name in OF_KNOWN_POLYPS if tracklets.get(name) is not None]
+    unused = stated_options({name: tracklets.get(name) for name in OF_KNOWN_POLYPS})
     if unused and not known_polyps:
-        names = " and ".join(f"--{name.replace('_', '-')}" for name in unused)
         raise PolyplinkError(
-            f"{names}: only for annotated boxes of known polyps, and there are none here",
+            f"{unused}: only for annotated boxes of known polyps, and there are none here",
             "leave it out; --min-seconds, --bridge, --high and --low form tracks of other boxes",
         )
 

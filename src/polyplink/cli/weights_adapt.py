@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import TrackletOptions, check_inputs
+from polyplink.cli.options import TrackletOptions, check_inputs, stated_options
 from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
@@ -88,13 +88,9 @@ def adapt_weights(
             "--in-motion goes with --whiten, and without --tone",
             f"give --whiten --in-motion {in_motion} alone",
         )
-    unused = [
-        f"--{name.replace('_', '-')}" for name, value in tracklets.items() if value is not None
-    ]
+    unused = stated_options(tracklets)
     if in_motion and unused:
-        raise PolyplinkError(
-            f"{' and '.join(unused)}: tracklets are not used with --in-motion", "leave it out"
-        )
+        raise PolyplinkError(f"{unused}: tracklets are not used with --in-motion", "leave it out")
     from polyplink.data.origin import read_origin
     from polyplink.encoders.device import pick_device
     from polyplink.encoders.leakage import seen_by
