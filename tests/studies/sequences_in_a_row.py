@@ -4,8 +4,9 @@
 
 MIX is a data folder of real sequences with polyp ids (`polyplink import`). The images of each
 procedure are played in order. Images of FOLDER, which show no polyp, are played before and after
-them and wherever the polyp changes. The study uses the shipped models, or those of --detector and
---weights. A view shows the polyp that at least half of its boxes overlap (IoU 0.3), or none.
+them and wherever the polyp changes, scaled to the size of the sequences. The study uses the shipped
+models, or those of --detector and --weights. A view shows the polyp that at least half of its boxes
+overlap (IoU 0.3), or none.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from polyplink.data.tables import DataSet, read_data
 from polyplink.evaluate.samples import box_iou
@@ -49,7 +51,7 @@ class PlayedProcedure:
 def play(
     data: DataSet, root: Path, empty: list[Path], between: int, out: Path
 ) -> list[PlayedProcedure]:
-    """Link the images of every procedure in order, with `between` empty images around polyps."""
+    """Place the images of every procedure in order, with `between` empty images around polyps."""
     empty_images = itertools.cycle(empty)
     played_procedures = []
     rows = data.detections.join(data.procedures, "procedure_id").sort("procedure_id", "frame")
@@ -58,6 +60,7 @@ def play(
         folder.mkdir(parents=True, exist_ok=True)
         images: list[Path] = []
         truth, last = {}, None
+        size = (boxes["width"][0], boxes["height"][0])
         for box in boxes.iter_rows(named=True):
             if box["polyp_id"] != last:
                 images += [next(empty_images) for _ in range(between)]
@@ -66,9 +69,13 @@ def play(
             images.append(root / box["source"] / box["image"])
         images += [next(empty_images) for _ in range(between)]
         for k, image in enumerate(images):
-            link = folder / f"{k:05}{image.suffix}"
-            link.unlink(missing_ok=True)
-            os.link(image.resolve(), link)
+            frame = folder / f"{k:05}{image.suffix}"
+            frame.unlink(missing_ok=True)
+            if k in truth:
+                os.link(image.resolve(), frame)
+            else:
+                with Image.open(image) as picture:
+                    picture.convert("RGB").resize(size).save(frame, quality=95)
         played_procedures.append(PlayedProcedure(folder, truth))
     return played_procedures
 
