@@ -24,23 +24,23 @@ FIGURES = ("similarity", "curriculum", "recall", "counting")
 WIDE = {"width": 1200, "height": 900}
 MOST = 20  # lines shown of an output
 LIVE = 40_000  # milliseconds of a live count, at a quarter of the speed, before its picture
+PREPARATIONS = (  # commands that make what other commands and the pictures need
+    "simulate more --preset smoke --write tables --workers 1",
+    "study ntssl-small supervised-small more --out study --seeds 2 --task retrieval "
+    "--set optim.epochs=1 --set validation.every=2",
+    "index build run data --index index",
+)
 COMMANDS = {  # what is printed, by the name of its block
-    "simulate": "simulate more --preset smoke --write tables --workers 1",
     "doctor": "doctor more",
     "run": "run recording/film/{film} --out counted --replace",
     "count": "count run data --part eval --out count --replace",
     "hand-off": "hand-off count",
     "calibrate": "calibrate run data --part train --out calibrated",
     "evaluate": "evaluate run data --out evaluation --grid demo --columns mAP --columns AUROC",
-    "study": "study ntssl-small supervised-small more --out study --seeds 2 --task retrieval "
-    "--set optim.epochs=1 --set validation.every=2",
-    "reproduce": "reproduce ta/1 more --stand-in --grid demo --only none --out reproduced",
-    "probe": "probe histology run data --part eval --out probe",
-    "index": "index build run data --index index",
     "search": "search run {view} --index index --others -k 4 --out search",
 }
 
-MADE = ("more", "counted", "calibrated", "evaluation", "study", "reproduced", "probe", "index")
+MADE = ("more", "counted", "calibrated", "evaluation", "study", "index")
 
 
 def words(name: str, demo: Path) -> list[str]:
@@ -155,8 +155,11 @@ def shoot_pages(demo: Path, chromium: str, folder: Path) -> None:
 def main(demo: Path, chromium: str, names: Sequence[str]) -> None:
     """Make what has some names, or all outputs and "pictures", from the folder of a demo."""
     HERE.mkdir(exist_ok=True)
-    for earlier in MADE if not names else ():
-        shutil.rmtree(demo / earlier, ignore_errors=True)
+    if not names:
+        for earlier in MADE:
+            shutil.rmtree(demo / earlier, ignore_errors=True)
+        for preparation in PREPARATIONS:
+            printed(preparation.split(), demo)
     for name in (name for name in COMMANDS if name in names or not names):
         command = words(name, demo)
         output = printed(command, demo)
