@@ -203,6 +203,7 @@ def test_a_procedure_larger_than_all_calibrated_ones_has_no_interval(
 
 
 def test_a_margin_widens_every_interval_and_lone_single_numbers_alone() -> None:
+    detected = replace(POINT, calibration=replace(CALIBRATION, boxes="detector", detector="d"))
     for margin, lone, interval, widened in (
         (0, 0, (3, 3), (3, 3)),
         (0, 1, (3, 3), (2, 4)),
@@ -210,7 +211,9 @@ def test_a_margin_widens_every_interval_and_lone_single_numbers_alone() -> None:
         (2, 1, (3, 3), (1, 5)),
         (2, 0, (1, 4), (0, 6)),
     ):
-        assert replace(POINT, margin=margin, lone=lone).widened(*interval) == widened
+        assert replace(detected, margin=margin, lone=lone).widened(*interval) == widened
+    # Annotated boxes show a polyp, so there is at least one.
+    assert replace(POINT, margin=2).widened(1, 4) == (1, 6)
 
 
 def test_cover_names_another_purpose_and_accepts_kept_alarms() -> None:

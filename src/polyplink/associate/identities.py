@@ -33,7 +33,7 @@ from polyplink.core.artefacts import from_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import short_repr
-from polyplink.data.origin import BoxSource
+from polyplink.data.origin import ANNOTATED, BoxSource
 
 Flags = npt.NDArray[np.bool_]
 
@@ -121,9 +121,13 @@ class OperatingPoint:
         return replace(self, setting=LearnedLinks(self.prices[purpose], self.tolerance))
 
     def widened(self, low: int, high: int) -> tuple[int, int]:
-        """The 90 % interval, from the lowest and highest count within the spread."""
+        """The 90 % interval, from the lowest and highest count within the spread.
+
+        It includes 0 only if a detector's boxes were calibrated on: annotated ones show a polyp.
+        """
         margin = self.margin or (self.lone if low == high else 0)
-        return max(low - margin, 0), high + margin
+        annotated = self.calibration is not None and self.calibration.boxes == ANNOTATED
+        return max(low - margin, int(annotated)), high + margin
 
     @property
     def most_views(self) -> int | None:
