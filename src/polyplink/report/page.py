@@ -16,6 +16,7 @@ from polyplink.core.artefacts import write_text
 from polyplink.counting.result import CountedPolyp, CountedTracklet
 from polyplink.data.files.images import data_uri, encode_jpeg
 from polyplink.data.vocabulary import SIMULATED
+from polyplink.evaluate.intervals import FEWEST
 from polyplink.report.contents import Report, ReportedProcedure, Values
 from polyplink.report.formats import Texts, environment
 from polyplink.report.plots import inline_svg, plot_epochs, plot_methods, plot_similarity
@@ -161,6 +162,7 @@ def _context(report: Report) -> dict[str, Any]:
             for method in report.comparison.methods
             for figure in method.figures.values()
         ),
+        "fewest": FEWEST,
         "comparison_plot": _methods_drawn(report.comparison),
         "hues": HUES,
         "most_of_side": MOST_OF_SIDE,
