@@ -46,7 +46,7 @@ def test_an_exported_folder_gives_the_results_of_its_weights(
     assert list(exported.tracklet_ids) == list(expected.tracklet_ids)
     np.testing.assert_allclose(exported.vectors, expected.vectors, atol=1e-4)
     assert exported.weights_id != expected.weights_id == result.weights
-    options = ("--grid", "demo", "--no-baselines", "--task", "retrieval", "--json")
+    options = ("--no-baselines", "--task", "retrieval", "--json")
     evaluations = [
         polyplink("evaluate", weights, sample_run.data, "--out", tmp_path / name, *options)
         for name, weights in (("a", result.path), ("b", sample_run.run))

@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from polyplink.report.comparison import Comparison
     from polyplink.report.contents import Report
 
-# The tasks that options are for.
-READ_BY = {
-    "--clusterer": ("counting", "tracking"),
-    "--choose-on": ("counting", "tracking"),
-    "--curve-csv": ("counting", "tracking"),
-    "--without-own": ("retrieval",),
-}
 # Optional files and folders of an evaluation; those of an earlier evaluation are removed.
 SOMETIMES = (
     "clusterers.csv",
@@ -202,7 +195,7 @@ def evaluate_weights(
     # Refuse what is wrong before torch is imported.
     paths = tuple(map(Path, (weights,) if isinstance(weights, str | Path) else weights))
     data, out = Path(data), Path(out)
-    from polyplink.evaluate.settings import evaluation_settings
+    from polyplink.evaluate.settings import evaluation_settings, refuse_unread
     from polyplink.report.evaluation_table import check_columns
 
     for path in paths:
@@ -220,15 +213,7 @@ def evaluate_weights(
         metrics=metrics,
     )
     check_columns(columns, settings, probes)
-    _refuse_unread(
-        settings.tasks,
-        {
-            "--clusterer": clusterers,
-            "--choose-on": choose_on,
-            "--curve-csv": curve_csv,
-            "--without-own": without_own,
-        },
-    )
+    refuse_unread(settings.tasks, {"--choose-on": choose_on, "--curve-csv": curve_csv})
     decisive = {
         "tasks": [*settings.tasks, *probes],
         "clusterers": tuple(settings.grid),
@@ -298,22 +283,6 @@ def evaluate_weights(
         _write(new, evaluated, tables, curve_csv=curve_csv)
         write_report(new / evaluated.report.name, page)
     return _result(evaluated, [encoder.name for encoder in of_weights], limits)
-
-
-def _refuse_unread(tasks: Sequence[str], values: Mapping[str, object]) -> None:
-    """Refuse options that no requested task reads.
-
-    Args:
-        tasks: The requested tasks.
-        values: Values of the options in `READ_BY`; None, False or empty if not given.
-    """
-    for name, value in values.items():
-        if value and not set(READ_BY[name]) & set(tasks):
-            readers = " and ".join(READ_BY[name])
-            raise PolyplinkError(
-                f"{name} is for {readers}, not for the tasks given",
-                f"add --task {READ_BY[name][0]}, or leave {name} out",
-            )
 
 
 def _procedures(

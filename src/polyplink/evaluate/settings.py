@@ -1,6 +1,6 @@
 """Settings of an evaluation from names on the command line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from polyplink.associate.grid_search import find_grid
@@ -11,6 +11,15 @@ from polyplink.evaluate.choosing import Purpose
 from polyplink.evaluate.evaluation import EvaluationSettings, TimeUnit
 from polyplink.evaluate.metric import TASKS, take_metrics
 from polyplink.evaluate.probe_tasks import PROBES
+
+# The tasks that options are for.
+READ_BY = {
+    **dict.fromkeys(
+        ("--clusterer", "--grid", "--visual", "--time", "--purpose", "--choose-on", "--curve-csv"),
+        ("counting", "tracking"),
+    ),
+    "--without-own": ("retrieval",),
+}
 
 
 def evaluation_settings(
@@ -39,8 +48,8 @@ def evaluation_settings(
         metrics: Further metrics: names of plugins, or FILE.py:NAME.
 
     Raises:
-        PolyplinkError: If a grid, task, clusterer or metric is unknown, or a metric is of a task
-            that is not requested.
+        PolyplinkError: If a grid, task, clusterer or metric is unknown, or a metric or another
+            setting is of a task that is not requested.
     """
     all_tasks = (*TASKS, *PROBES)
     task_names = _with_all(tasks, all_tasks) or TASKS
@@ -64,7 +73,35 @@ def evaluation_settings(
                 f"metric {name!r} is of the task {task}, which is not evaluated",
                 f"add --task {task}, or leave the metric out",
             )
+    refuse_unread(
+        settings.tasks,
+        {
+            "--clusterer": clusterers,
+            "--grid": grid != "paper",
+            "--visual": visual != "l2",
+            "--time": time != "normalised",
+            "--purpose": purpose != "published",
+            "--without-own": without_own,
+        },
+    )
     return settings, [task for task in PROBES if task in task_names]
+
+
+def refuse_unread(tasks: Sequence[str], values: Mapping[str, object]) -> None:
+    """Refuse options that no requested task reads.
+
+    Args:
+        tasks: The requested tasks.
+        values: Options of `READ_BY` and their values, or whether they are not the default; None,
+            False or empty if not given.
+    """
+    for name, value in values.items():
+        if value and not set(READ_BY[name]) & set(tasks):
+            readers = " and ".join(READ_BY[name])
+            raise PolyplinkError(
+                f"{name} is for {readers}, not for the tasks given",
+                f"add --task {READ_BY[name][0]}, or leave {name} out",
+            )
 
 
 def _with_all(names: Sequence[str], all_names: Sequence[str]) -> list[str]:
