@@ -45,6 +45,16 @@ def test_an_encoder_of_another_kind_has_its_own_pixel_scale_unless_one_was_chose
     assert (frames.mean, frames.std) == (REFERENCE_MEAN, REFERENCE_STD)
 
 
+def test_a_field_of_any_number_of_values_is_not_called_one_of_two() -> None:
+    recipe = find_recipe("sfe")
+    texts = {field: type_text(recipe, f"encoder.{field}") for field in ("stages", "rings", "mean")}
+    assert texts == {
+        "stages": "any number of int",
+        "rings": "any number of float",
+        "mean": "3 of float",
+    }
+
+
 def test_no_number_of_a_recipe_may_be_negative_or_not_finite() -> None:
     tried = set()
     for recipe in (find_recipe(name) for name in RECIPES):

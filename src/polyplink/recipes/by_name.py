@@ -158,7 +158,7 @@ def _text(hint: Any) -> str:
     if origin in (Union, UnionType):
         return " | ".join(_text(choice) for choice in inner)
     if origin is tuple:
-        return f"{len(inner)} of {_text(inner[0])}"
+        return f"{'any number' if inner[-1] is ... else len(inner)} of {_text(inner[0])}"
     return "none" if hint is type(None) else str(getattr(hint, "__name__", hint)).lower()
 
 
