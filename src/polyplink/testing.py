@@ -39,6 +39,7 @@ from polyplink.evaluate.hota import TrackingCounts, score_tracks
 from polyplink.evaluate.metric import Metric, values_of
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import BoxTracks, Samples
+from polyplink.learn.bags import problems_of
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 from polyplink.report.plots import plot_style
@@ -191,18 +192,10 @@ def check_bags(bags: Any) -> None:
         return [bags.draw(data, 0.0, 4, rng), bags.draw_validation(data, 3.0, 4, rng)]
 
     for epoch, repeated in zip(drawn(0), drawn(0), strict=True):
-        members, valid = epoch.bags.members, epoch.bags.valid
-        _require(members.ndim == 2 and members.shape == valid.shape, "members and valid differ")
-        _require(len(members) > 1 and valid[:, 0].all(), "an anchor is missing, or all bags are")
-        members_in_use = members[valid]
-        _require(
-            ((members_in_use >= 0) & (members_in_use < len(epoch.clips))).all(),
-            "a member is no row of clips",
-        )
-        _require(
-            ((epoch.clips >= 0) & (epoch.clips < count.sum())).all(),
-            "a clip has a crop that is none",
-        )
+        problem = next(problems_of(epoch, int(count.sum())), "")
+        _require(not problem, problem)
+        members = epoch.bags.members
+        _require(len(members) > 1, "fewer than two bags are drawn")
         same_epoch = np.array_equal(members, repeated.bags.members) and np.array_equal(
             epoch.clips, repeated.clips
         )

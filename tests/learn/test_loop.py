@@ -3,17 +3,19 @@
 import csv
 import math
 import shutil
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.build import build_encoder
-from polyplink.learn.bags import Batch, EpochBags
+from polyplink.learn.bags import BagSampler, Batch, EpochBags, bags_at
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.loop import (
@@ -28,6 +30,7 @@ from polyplink.learn.loop import (
 )
 from polyplink.learn.model import Model
 from polyplink.learn.soft_targets import SupervisedLoss
+from polyplink.learn.temporal_bags import TemporalBags
 from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
 from polyplink.recipes.by_name import find_recipe, override
 from polyplink.recipes.ntssl import ntssl, ntssl_demo
@@ -367,6 +370,49 @@ def test_the_validation_loss_equals_that_of_the_program() -> None:
                 -math.log(row_similarities[match] / (sum(row_similarities) - row_similarities[i]))
             )
     assert row["loss_labels"] == pytest.approx(sum(losses) / len(losses))
+
+
+MISTAKES: dict[str, tuple[dict[str, Callable[[EpochBags], Any]], str]] = {
+    "no bag": ({"bags": lambda drawn: bags_at(drawn.bags, np.arange(0))}, "draws no bag"),
+    "few clips": ({"clips": lambda drawn: drawn.clips[:2]}, "a member that is no row of clips"),
+    "far clips": ({"clips": lambda drawn: drawn.clips + 10**6}, "a clip with a crop that is none"),
+    "floats": ({"clips": lambda drawn: drawn.clips / 2}, "a clip with a crop that is none"),
+    "a column": ({"figures": lambda drawn: {"epoch": 7.0}}, "a figure epoch that has the name"),
+    "a word": ({"figures": lambda drawn: {"mine": "high"}}, "a figure mine that"),
+    "batches": ({"per_batch": lambda drawn: 0}, "batches without a bag"),
+}
+
+
+@dataclass(frozen=True)
+class ChangedBags(BagSampler):
+    """Temporal bags with one of `MISTAKES`, or with a figure in all epochs but the first."""
+
+    mistake: str | None = None
+    kind: str = "changed"
+
+    def draw(self, data: FragmentSet, progress: float, size: int, rng: Any) -> EpochBags:
+        drawn = TemporalBags(k=2).draw(data, progress, size, rng)
+        if self.mistake is None:
+            figures: dict[str, Any] = {"mine": np.float32(progress)} if progress else {}
+            return replace(drawn, figures=figures)
+        changes, _ = MISTAKES[self.mistake]
+        return replace(drawn, **{name: change(drawn) for name, change in changes.items()})
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_bags_of_a_sampler_with_a_mistake_are_refused(
+    prepared: Prepared, tmp_path: Path, mistake: str
+) -> None:
+    recipe = replace(config("validation.select=last"), bags=ChangedBags(mistake))
+    with pytest.raises(PolyplinkError, match=MISTAKES[mistake][1]):
+        fit(recipe, prepared, tmp_path, device=CPU)
+
+
+def test_a_sampler_may_add_a_figure_in_some_epochs(prepared: Prepared, tmp_path: Path) -> None:
+    recipe = config("optim.epochs=2", "validation.select=last")
+    fit(replace(recipe, bags=ChangedBags()), prepared, tmp_path, device=CPU)
+    with (tmp_path / "history.csv").open() as file:
+        assert [row["mine"] for row in csv.DictReader(file)] == ["", "0.5"]
 
 
 def test_selection_without_a_validation_loss_is_refused() -> None:

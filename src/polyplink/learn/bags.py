@@ -8,8 +8,16 @@ from typing import Protocol
 
 import numpy as np
 
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.lazy_torch import torch
+from polyplink.core.parts import BAGS
 from polyplink.learn.fragment_set import FragmentSet
+
+HISTORY = (
+    *("epoch", "purity", "loss", "frames"),
+    *("loss_labels", "loss_bags", "top1", "top5", "seconds"),
+)
+"""Columns of a training's history, beside the figures of its sampler."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,52 @@ class BagSampler(Protocol):
             rng: Source of randomness.
         """
         return self.draw(data, 0.0, size, rng)
+
+
+def problems_of(drawn: EpochBags, crops: int) -> Iterator[str]:
+    """What a sampler must not return, as far as it is true of an epoch's bags.
+
+    Args:
+        drawn: The bags.
+        crops: Number of crops that clips may be made of.
+    """
+    members, valid, clips = drawn.bags.members, drawn.bags.valid, drawn.clips
+    if members.ndim != 2 or members.shape != valid.shape or clips.ndim != 2:
+        yield "members, valid or clips of another shape than described"
+        return
+    if not valid[:, 0].all():
+        yield "a bag without its anchor"
+    if not _are_rows(members[valid], len(clips)):
+        yield "a member that is no row of clips"
+    if not _are_rows(clips, crops):
+        yield "a clip with a crop that is none"
+    if drawn.per_batch is not None and drawn.per_batch < 1:
+        yield "batches without a bag"
+    for name, value in drawn.figures.items():
+        if name in HISTORY or not isinstance(value, int | float | np.number):
+            yield f"a figure {name} that has the name of another column or is no number"
+
+
+def _are_rows(indices: np.ndarray, rows: int) -> bool:
+    """Whether indices of any shape are whole numbers from 0 to `rows` - 1."""
+    whole = np.issubdtype(indices.dtype, np.integer)
+    return bool(whole and ((indices >= 0) & (indices < rows)).all())
+
+
+def checked_bags(kind: str, returned: object, data: FragmentSet) -> EpochBags:
+    """The bags of an epoch as a sampler of some kind returned them; there may be none.
+
+    Raises:
+        PolyplinkError: If it returned something else, or bags with a problem (see `problems_of`).
+    """
+    drawn = BAGS.check_returned(kind, returned, EpochBags)
+    with BAGS.running(kind):
+        problem = next(problems_of(drawn, len(data.tracklet_of)), None)
+    if problem is not None:
+        raise PolyplinkError(
+            f"bags {kind!r} return {problem}", "`polyplink.testing.check_bags` checks a sampler"
+        )
+    return drawn
 
 
 @dataclass(frozen=True)

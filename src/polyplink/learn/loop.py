@@ -18,7 +18,7 @@ from polyplink.core.text import many, short_repr
 from polyplink.data.tables import DataSet
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.finetune import merge_adapters
-from polyplink.learn.bags import EpochBags, batches, purity, rng_of, view_bags
+from polyplink.learn.bags import EpochBags, batches, checked_bags, purity, rng_of, view_bags
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.contrastive import Views, in_batch_accuracy
 from polyplink.learn.devices import Devices, processes
@@ -71,7 +71,7 @@ def validation_bags(config: TrainConfig, data: FragmentSet) -> dict[str, EpochBa
         drawn = config.bags.draw_validation(data, validation.tau, size, rng)
     return {
         "labels": EpochBags(data.rows, labelled),
-        "bags": BAGS.check_returned(config.bags.kind, drawn, EpochBags),
+        "bags": checked_bags(config.bags.kind, drawn, data),
     }
 
 
@@ -202,7 +202,12 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
     rng = rng_of(config.seed, _BAGS, epoch)
     with BAGS.running(config.bags.kind):
         returned = config.bags.draw(data, epoch / epochs, size, rng)
-    drawn = BAGS.check_returned(config.bags.kind, returned, EpochBags)
+    drawn = checked_bags(config.bags.kind, returned, data)
+    if not len(drawn.bags.members):
+        raise PolyplinkError(
+            f"bags.kind={config.bags.kind} draws no bag from the fragments to train on",
+            "give more procedures, or another --set bags.kind=NAME",
+        )
     rank = model.fabric.global_rank  # dropout and augmentations differ between processes
     torch.manual_seed(int(rng_of(config.seed, _DROPOUT, epoch, rank).integers(2**31)))
     generator = torch.Generator().manual_seed(
@@ -221,7 +226,7 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
     frames = sum(len(batch.fragments) for batch in all_batches) * drawn.clips.shape[1]
     polyps = data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]]
     return {
-        **drawn.figures,
+        **{name: float(value) for name, value in drawn.figures.items()},
         "purity": purity(drawn.bags, polyps) if data.tracklets.known.all() else math.nan,
         "loss": sum(losses) / len(losses),
         "frames": float(frames),
@@ -230,8 +235,9 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
 
 def _write_history(path: Path, history: Sequence[Row]) -> None:
     """Write history.csv, a row for each epoch, atomically."""
+    columns = dict.fromkeys(name for row in history for name in row)  # figures may be of some rows
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(history[0]))
+        writer = csv.DictWriter(file, list(columns))
         writer.writeheader()
         for row in history:
             counts = {name: int(row[name]) for name in ("epoch", "frames")}
