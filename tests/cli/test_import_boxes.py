@@ -13,7 +13,7 @@ from polyplink import merge_data
 from polyplink.data.empty import empty_files, read_empty
 from polyplink.data.origin import read_warnings
 from polyplink.data.tables import DataSet, read_data
-from polyplink.learn.detector.frames import read_frames
+from polyplink.learn.detector.frames import broken_warnings, read_frames, true_boxes
 from polyplink.serve.desk import Desk
 from polyplink.stills.annotated_stills import read_stills
 from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
@@ -458,3 +458,18 @@ def test_only_frames_that_surely_have_no_polyp_are_used_without_an_annotation(
     data = import_data("csv", source, out)
     read = read_frames(out, data, ["v"], 64, 4, workers=1)
     assert [int(grey) for grey in read.pixels[:, 32, 32, 0]] == greys
+
+
+def test_a_frame_that_does_not_decode_is_not_learned_as_a_black_polyp(tmp_path: Path) -> None:
+    source, out = tmp_path / "set", tmp_path / "out"
+    for k in range(4):
+        write_image(source / f"v_{k}.png", grey=50 + 10 * k)
+    (source / "v_2.png").write_bytes((source / "v_2.png").read_bytes()[:60])
+    rows = [f"v,{k},{10 * k},9,20,16,v_{k}.png\n" for k in range(4)]
+    (source / "boxes.csv").write_text("procedure_id,frame,x,y,w,h,image\n" + "".join(rows))
+    read = read_frames(out, import_data("csv", source, out), ["v"], 64, 4, workers=1)
+    assert [int(grey) for grey in read.pixels[:, 32, 32, 0]] == [50, 60, 80]
+    assert [int(box[0, 0]) for box in true_boxes(read)] == [0, 9, 27]
+    (warning,) = broken_warnings(read)
+    assert "1 frame left out" in warning
+    assert f"{source / 'v_2.png'} (" in warning

@@ -42,8 +42,8 @@ def evaluate_detector(
         progress: Called for procedures.
 
     Raises:
-        PolyplinkError: If there is no annotated polyp, or the detector or an image is missing or
-            broken.
+        PolyplinkError: If there is no annotated polyp, the detector is missing or broken, or an
+            image is missing.
     """
     data = Path(data)
     check_inputs(data=data, parts=[part])
@@ -55,7 +55,7 @@ def evaluate_detector(
     from polyplink.data.tables import read_data
     from polyplink.detect.onnx import OnnxDetector, images_not_learned
     from polyplink.evaluate.detections import LEAST_SCORE, measure_in_frames
-    from polyplink.learn.detector.frames import detect_in_frames, read_frames
+    from polyplink.learn.detector.frames import broken_warnings, detect_in_frames, read_frames
     from polyplink.report.printed_tables import detector_lines
 
     # Frames that the detector was trained on.
@@ -82,6 +82,7 @@ def evaluate_detector(
         workers=workers,
         progress=partial(progress, "procedures"),
     )
+    warnings += broken_warnings(images)
     predicted = detect_in_frames(find, images)
     least = record.begins_track if score is None else score
     figures = measure_in_frames(predicted, images, score=least)

@@ -112,7 +112,7 @@ def train_detector(
         from polyplink.evaluate.detections import LEAST_SCORE
         from polyplink.learn.detector.figure import training_figure
         from polyplink.learn.detector.fit import FitConfig
-        from polyplink.learn.detector.frames import read_frames, recordings_of
+        from polyplink.learn.detector.frames import broken_warnings, read_frames, recordings_of
         from polyplink.learn.detector.onnx_file import export_detector
         from polyplink.report.printed_tables import detector_lines
 
@@ -158,7 +158,9 @@ def train_detector(
             f"{many(len(trained), 'procedure')} for {many(epochs, 'epoch')}"
         ]
         drawing = folder / "training.png"
-        warnings = _holdout_warnings(unseen, images, unseen_images) if held else []
+        warnings = broken_warnings(learned)
+        if held:
+            warnings += _holdout_warnings(unseen, images, unseen_images)
         trained_before = {*unseen, *map(file_key, unseen_images)} & set(before.trained_on)
         if trained_before:
             warnings.append(
@@ -167,6 +169,7 @@ def train_detector(
             )
         if unseen:
             measured_on = read(list(unseen), empty=unseen_images)
+            warnings += broken_warnings(measured_on)
             record, figures, predicted = _measured(out, record, measured_on, warnings)
             facts["figures"] = to_plain(figures)
             printed += detector_lines(figures)

@@ -32,12 +32,14 @@ class TrainingFrames:
         sizes: (n, 2) width and height of the frames, pixels.
         boxes: (n, k, 4) left, top, right, bottom as shares of the frame; NaN beyond the last.
         procedures: (n,) the procedure of each frame.
+        broken: Images that do not decode, with the reason; they are not among the n frames.
     """
 
     pixels: npt.NDArray[np.uint8]
     sizes: npt.NDArray[np.float32]
     boxes: npt.NDArray[np.float32]
     procedures: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

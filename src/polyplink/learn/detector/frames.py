@@ -12,6 +12,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
+from polyplink.core.text import many
 from polyplink.data.empty import read_empty
 from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Pixels, decoded_image, resize
@@ -21,7 +22,14 @@ from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
 from polyplink.detect.first_pass import clipped
 from polyplink.learn.detector.augmented_frames import TrainingFrames, pad_boxes
-from polyplink.tracklets.crops import FrameCrops, crop_source, cut, render_crops, write_crops
+from polyplink.tracklets.crops import (
+    BrokenFrame,
+    FrameCrops,
+    crop_source,
+    cut,
+    render_crops,
+    write_crops,
+)
 
 Floats = npt.NDArray[np.float64]
 Images = dict[int, str | None]  # frame -> image; None where it is rendered
@@ -39,7 +47,7 @@ def read_frames(
     empty: Mapping[Path, str] | None = None,
     progress: StageProgress = silent_stage,
 ) -> TrainingFrames:
-    """Frames of procedures with and without polyps.
+    """Frames of procedures with and without polyps; those that do not decode are left out.
 
     Args:
         folder: The data folder; frames that are not stored are rendered if it was simulated.
@@ -54,9 +62,11 @@ def read_frames(
         progress: Callback (procedures done, procedures in all).
 
     Raises:
-        PolyplinkError: If there is no annotated polyp, or an image is missing.
+        PolyplinkError: If there is no annotated polyp, an image is missing, or no image of a
+            procedure decodes.
     """
     pixels, sizes, boxes, names = [], [], [], []
+    broken: list[str] = []
 
     # Frames of the procedures.
     rows = data.procedures.filter(pl.col("procedure_id").is_in(procedures))
@@ -80,10 +90,14 @@ def read_frames(
         chosen = _choose(images, empty_images, unboxed, source, most)
         if not chosen:
             continue
-        pixels.append(_read_whole(row, chosen, source, side, workers))
-        sizes += [[width, height]] * len(chosen)
-        boxes += [shares[frame == number].clip(0, 1) for number in chosen]
-        names += [name] * len(chosen)
+        whole_frames, of_procedure = _read_whole(row, chosen, source, side, workers)
+        broken += [f"{source / lost.image} ({lost.why})" for lost in of_procedure]
+        lost_numbers = {lost.frame for lost in of_procedure}
+        pixels.append(whole_frames[[number not in lost_numbers for number in chosen]])
+        read = [number for number in chosen if number not in lost_numbers]
+        sizes += [[width, height]] * len(read)
+        boxes += [shares[frame == number].clip(0, 1) for number in read]
+        names += [name] * len(read)
         progress(done, rows.height)
 
     # Further files without a polyp.
@@ -103,8 +117,19 @@ def read_frames(
             "give another --part",
         )
     return TrainingFrames(
-        np.concatenate(pixels), np.array(sizes, np.float32), pad_boxes(boxes), tuple(names)
+        np.concatenate(pixels),
+        np.array(sizes, np.float32),
+        pad_boxes(boxes),
+        tuple(names),
+        tuple(broken),
     )
+
+
+def broken_warnings(frames: TrainingFrames) -> list[str]:
+    """The warning that frames are left out because they do not decode, if any are."""
+    if not frames.broken:
+        return []
+    return [f"{many(len(frames.broken), 'frame')} left out, not decoded: first {frames.broken[0]}"]
 
 
 def recordings_of(folder: Path) -> dict[Path, str]:
@@ -127,22 +152,25 @@ def recordings_of(folder: Path) -> dict[Path, str]:
 
 def _read_whole(
     row: dict[str, Any], images: Images, source: Path, side: int, workers: int
-) -> Pixels:
-    """Whole frames of a procedure, stretched: (n, side, side, 3)."""
+) -> tuple[Pixels, list[BrokenFrame]]:
+    """Whole frames of a procedure, stretched: (n, side, side, 3); and those that do not decode."""
     name, width, height = row["procedure_id"], row["width"], row["height"]
     window = np.array([[0, 0, width, height]])
     whole_frames = [
         FrameCrops(file, number, width, height, np.array([k]), window)
         for k, (number, file) in enumerate(images.items())
     ]
+    broken: list[BrokenFrame] = []
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "frames.npy"
         if None in images.values():
             render_crops(path, whole_frames, source, side, procedure_id=name, device="cpu")
         else:
-            write_crops(path, whole_frames, source, side, workers=workers, tick=lambda n: None)
+            broken = write_crops(
+                path, whole_frames, source, side, workers=workers, tick=lambda n: None
+            )
         pixels: Pixels = np.load(path)
-    return pixels
+    return pixels, broken
 
 
 def _choose(
