@@ -221,6 +221,10 @@ def test_overlapping_data_sets_and_licences_are_reported() -> None:
     assert unknown.what == "Colon-Bench: its terms are not known here"
     simulated = data_set([], [], [procedure_row("a", dataset="simulated tiny 0")])
     assert findings_of(simulated, "licence not known", "licence") == []
+    (spelt,) = findings_of(
+        data_set([], [], [procedure_row("a", dataset="REAL_Colon")]), "licence not known", "licence"
+    )
+    assert spelt.what == f"REAL_Colon: {'; '.join(LICENCES['real-colon'][:2])}"
 
 
 @settings(max_examples=5)

@@ -20,7 +20,7 @@ from polyplink.data.boxes import NO_SUCH_FRAME, OUTSIDE, OVER_THE_EDGE
 from polyplink.data.image_files import missing_images, open_images
 from polyplink.data.merge import overlaps
 from polyplink.data.tables import DataSet
-from polyplink.data.vocabulary import SIMULATED
+from polyplink.data.vocabulary import SIMULATED, plain_name
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # worst first
@@ -400,14 +400,16 @@ def _of_gaps(data: DataSet) -> list[_Check]:
 def _licences(data: DataSet) -> Iterator[_Check]:
     """Licence and access of the data sets of all procedures."""
     procedures = data.procedures.select("dataset")
-    for name in procedures["dataset"].unique(maintain_order=True):
-        if name in LICENCES:
-            terms, access, advice = LICENCES[name]
-            of_data_set = procedures.filter(pl.col("dataset") == name)
-            text = f"{{dataset}}: {terms}; {access}"
-            yield _Check("note", "licence", of_data_set, text, advice)
+    licences = {plain_name(name): licence for name, licence in LICENCES.items()}
+    names = procedures["dataset"].unique(maintain_order=True).to_list()
+    known = [name for name in names if plain_name(name) in licences]
+    for name in known:
+        terms, access, advice = licences[plain_name(name)]
+        of_data_set = procedures.filter(pl.col("dataset") == name)
+        text = f"{{dataset}}: {terms}; {access}"
+        yield _Check("note", "licence", of_data_set, text, advice)
     simulated = pl.col("dataset").str.starts_with(SIMULATED)
-    unknown = ~pl.col("dataset").is_in(list(LICENCES)) & ~simulated
+    unknown = ~pl.col("dataset").is_in(known) & ~simulated
     yield _Check(
         "note",
         "licence not known",
