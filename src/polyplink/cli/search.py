@@ -1,6 +1,5 @@
 """The verb `search`: earlier views that look like a tracklet, a picture or a box."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
@@ -281,16 +280,17 @@ def _cropped(image: "Pixels", settings: "PrepareSettings", box: str | None) -> "
     import numpy as np
 
     from polyplink.data.files.images import resize
+    from polyplink.data.files.values import rectangle
     from polyplink.tracklets.crops import crop_around
 
     if box is None:  # a picture of the polyp
         return resize(image, settings.size, settings.size)
-    match = re.fullmatch(",".join([r"(\d{1,5}(?:\.\d+)?)"] * 4), box.replace(" ", ""))
-    if match is None:
+    stated = rectangle(box)
+    if stated is None:
         raise PolyplinkError(
             f"--box {box!r} is not a rectangle", "give LEFT,TOP,WIDTH,HEIGHT in pixels"
         )
-    sides = np.array(match.groups(), dtype=np.float64)
+    sides = np.array(stated)
     height, width = image.shape[:2]
     if sides[0] + sides[2] > width or sides[1] + sides[3] > height or sides[2:].min() <= 0:
         raise PolyplinkError(

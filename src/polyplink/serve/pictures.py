@@ -4,7 +4,6 @@ Text that a video processor burns into frames (a patient's name) can be masked: 
 some rectangles, or everything outside the endoscope's visible field, can be made black.
 """
 
-import re
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, lru_cache
@@ -21,6 +20,7 @@ from polyplink.data.files.archives import member_reader
 from polyplink.data.files.folders import images_in, is_video
 from polyplink.data.files.image_names import frame_name, image_place
 from polyplink.data.files.images import Pixels, decode_image, encode_jpeg, read_image
+from polyplink.data.files.values import rectangle
 from polyplink.data.files.video import Video, open_video
 from polyplink.tracklets.box_runs import BOX
 from polyplink.tracklets.crops import enlarge
@@ -53,13 +53,13 @@ def parse_mask(text: str) -> Mask:
         >>> parse_mask("0,0,320,80")
         (0, 0, 320, 80)
     """
-    match = re.fullmatch(r"(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})", text.replace(" ", ""))
-    if match is None:
+    sides = rectangle(text)
+    if sides is None or not all(side.is_integer() for side in sides):
         raise PolyplinkError(
             f"--mask-overlay {text!r} is not a rectangle",
             "give LEFT,TOP,WIDTH,HEIGHT in whole pixels, or field",
         )
-    left, top, width, height = map(int, match.groups())
+    left, top, width, height = map(int, sides)
     return left, top, width, height
 
 

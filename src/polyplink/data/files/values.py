@@ -8,6 +8,7 @@ LARGEST = 2**31 - 1  # of any count, size or frame number: the tables hold 32-bi
 _EXACT = 2**53  # up to here a Float64 holds every whole number
 
 _WHOLE = re.compile(r"0*(\d{1,10})")
+_RECTANGLE = re.compile(",".join([r"\s*(\d{1,5}(?:\.\d+)?)\s*"] * 4), re.ASCII)
 
 
 def whole_number(text: str) -> int | None:
@@ -20,6 +21,17 @@ def whole_number(text: str) -> int | None:
     match = _WHOLE.fullmatch(text)
     number = LARGEST + 1 if match is None else int(match[1])
     return number if number <= LARGEST else None
+
+
+def rectangle(text: str) -> tuple[float, ...] | None:
+    """Left, top, width and height in pixels, separated by commas; None for anything else.
+
+    Example:
+        >>> rectangle("0, 12.5,320,80"), rectangle("0,12,320")
+        ((0.0, 12.5, 320.0, 80.0), None)
+    """
+    match = _RECTANGLE.fullmatch(text)
+    return None if match is None else tuple(map(float, match.groups()))
 
 
 def track_name(column: str) -> pl.Expr:
