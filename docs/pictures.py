@@ -36,7 +36,7 @@ COMMANDS = {  # what is printed, by the name of its block
     "count": "count run data --part eval --out count --replace",
     "hand-off": "hand-off count",
     "calibrate": "calibrate run data --part train --out calibrated",
-    "evaluate": "evaluate run data --out evaluation --grid demo --columns mAP --columns AUROC",
+    "evaluate": "evaluate run data --out evaluation --grid demo",
     "search": "search run {view} --index index --others -k 4 --out search",
 }
 
