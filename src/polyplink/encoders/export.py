@@ -173,7 +173,7 @@ Run = Callable[[dict[str, np.ndarray]], np.ndarray]  # inputs by name -> output;
 def _session(path: Path) -> Run:
     """A graph computed by onnxruntime in the calling thread.
 
-    A session uses one thread, because several wait for each other: see docs/performance.md.
+    A session uses one thread, because several wait for each other: see docs/how-to/export.md.
     """
     session = open_session(path, _PURPOSE, _AGAIN)
     return lambda inputs: np.asarray(session.run(None, inputs)[0], np.float32)
