@@ -134,6 +134,7 @@ def test_the_first_ctrl_c_is_answered_before_the_command_has_ended() -> None:
         (KeyboardInterrupt(), 130, "interrupted"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npy"), 2, "the disk is full at x.npy"),
         (PermissionError(errno.EACCES, "Permission denied", "y"), 2, "Permission denied at y"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "v"), 2, "v is a folder; name a file"),
         (OSError("of a library"), 2, "polyplink: of a library; check the path"),
         (OSError(errno.ENAMETOOLONG, "File name too long\n", "z" * 3000), 2, "File name too long"),
         (MemoryError(), 2, "not enough memory"),

@@ -77,6 +77,8 @@ def system_error(error: OSError) -> str:
     at_file = f" at {error.filename}" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full{at_file}; free space and run the command again"
+    if error.errno == errno.EISDIR and error.filename:
+        return f"{error.filename} is a folder; name a file"
     what = error.strerror or "".join(map(str, error.args[:1])) or type(error).__name__
     return f"{what}{at_file}; check the path and its permissions"
 
