@@ -264,3 +264,6 @@ def test_links_of_all_procedures_are_listed_least_certain_first() -> None:
     assert re.findall(r">(\d+ %) likely<", link_list) == ["10 %", "20 %", "30 %", "45 %"]
     assert link_list.count("and 1 more") == 4  # two views of each side
     assert link_list.count("<figure") == 4 * 3
+    # The folder of an evaluation cannot be reviewed.
+    evaluation = replace(EMPTY, procedures=tuple(procedures_with_links), comparison=comparison())
+    assert ["polyplink review" in page for page in (text, render(evaluation))] == [True, False]
