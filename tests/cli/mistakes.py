@@ -17,6 +17,7 @@ MISTAKES = {
     "evaluate RUN DATA --task retrieval --metric FR": "metric 'FR' is of the task counting, which",
     "import coco DATA out": "is already a data folder, which needs no import",
     "import csv film.mp4 out": "is a video and holds no boxes; count the polyps of a video with",
+    "import csv boxes.json out": "in the format csv; `polyplink import coco boxes.json DATA`",
     "import csv boxes.json out --size 64": "--size 64 is not a size",
     "import csv boxes.json out --cases x": "csv takes no --cases; leave it out",
     "import csv boxes.json out --datasets x": "--datasets x is not a pair",

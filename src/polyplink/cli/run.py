@@ -25,8 +25,6 @@ from polyplink.models.shipped import ENCODER
 if TYPE_CHECKING:
     from polyplink.pipeline.count_data import Counted
 
-FORMS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by the ending of their file
-
 
 @verb
 def run(
@@ -200,9 +198,9 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
         boxes: Format of the boxes.
         alone: Whether no other option of boxes is set.
     """
-    from polyplink.data.files.folders import is_video
+    from polyplink.data.files.folders import BOX_FORMATS, is_video
 
-    form = FORMS.get(source.suffix.lower())
+    form = BOX_FORMATS.get(source.suffix.lower())
     typed = shlex.quote(str(source))
     # No boxes: the source is a recording.
     if boxes is None:
@@ -234,7 +232,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
             f"{source} is a video, and --boxes {boxes} counts a file or folder of boxes",
             f"`polyplink run BOXES --boxes {boxes} --recording {typed}`",
         )
-    if form is not None and form != boxes and boxes in FORMS.values() and source.is_file():
+    if form is not None and form != boxes and boxes in BOX_FORMATS.values() and source.is_file():
         raise PolyplinkError(
             f"{source} is not a file of boxes in the format {boxes}",
             f"`polyplink run {typed} --boxes {form}`",

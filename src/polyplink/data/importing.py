@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -19,7 +20,7 @@ from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.faults import Faults, warn_of_rate
 from polyplink.data.files.archives import is_archive
-from polyplink.data.files.folders import is_video, without_garbage_collection
+from polyplink.data.files.folders import BOX_FORMATS, is_video, without_garbage_collection
 from polyplink.data.files.limits import limits_lifted
 from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin, write_warnings
 from polyplink.data.return_boxes import write_places
@@ -165,7 +166,7 @@ def new_data_folder(
 
 
 def _check_source(source: Path, data_format: str) -> None:
-    """Check that a source is no video or packed folder, and that one of a plugin exists."""
+    """Check that the ending of a source fits the format, and that the source of a plugin exists."""
     built_in = data_format in FORMATS  # whose importers name what is missing
     is_file = built_in and source.is_file()
     if is_file and is_video(source.name):
@@ -177,6 +178,12 @@ def _check_source(source: Path, data_format: str) -> None:
         raise PolyplinkError(
             f"{source} is an archive, of which {data_format} reads no boxes",
             "unpack it, and import the folder",
+        )
+    other = BOX_FORMATS.get(source.suffix.lower(), data_format)
+    if is_file and other != data_format and data_format in BOX_FORMATS.values():
+        raise PolyplinkError(
+            f"{source} is not a file of boxes in the format {data_format}",
+            f"`polyplink import {other} {shlex.quote(str(source))} DATA`",
         )
     if not built_in and not source.exists():
         raise PolyplinkError(f"no file or folder {source}", "check the path")

@@ -18,6 +18,7 @@ Read = TypeVar("Read")
 
 VIDEO_ENDINGS = (".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts")
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
+BOX_FORMATS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by ending of a file
 _NEXT = {  # hints for a file that was given instead of a folder, by its ending
     **dict.fromkeys(VIDEO_ENDINGS, "count the polyps of a video with `polyplink run {path}`"),
     ".json": "boxes in COCO format become a data folder with `polyplink import coco {path} DATA`",
