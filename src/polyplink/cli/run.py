@@ -198,9 +198,8 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
         boxes: Format of the boxes.
         alone: Whether no other option of boxes is set.
     """
-    from polyplink.data.files.folders import BOX_FORMATS, is_video
+    from polyplink.data.files.folders import BOX_FORMATS, is_video, other_format
 
-    form = BOX_FORMATS.get(source.suffix.lower())
     typed = shlex.quote(str(source))
     # No boxes: the source is a recording.
     if boxes is None:
@@ -208,6 +207,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
             raise PolyplinkError(
                 "--recording and --first-frame are for boxes", "add --boxes FORMAT"
             )
+        form = BOX_FORMATS.get(source.suffix.lower())
         if form is not None and source.is_file():
             raise PolyplinkError(
                 f"{source} is not a recording",
@@ -232,8 +232,9 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
             f"{source} is a video, and --boxes {boxes} counts a file or folder of boxes",
             f"`polyplink run BOXES --boxes {boxes} --recording {typed}`",
         )
-    if form is not None and form != boxes and boxes in BOX_FORMATS.values() and source.is_file():
+    other = other_format(source, boxes)
+    if other is not None:
         raise PolyplinkError(
             f"{source} is not a file of boxes in the format {boxes}",
-            f"`polyplink run {typed} --boxes {form}`",
+            f"`polyplink run {typed} --boxes {other}`",
         )

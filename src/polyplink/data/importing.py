@@ -20,7 +20,7 @@ from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.faults import Faults, warn_of_rate
 from polyplink.data.files.archives import is_archive
-from polyplink.data.files.folders import BOX_FORMATS, is_video, without_garbage_collection
+from polyplink.data.files.folders import is_video, other_format, without_garbage_collection
 from polyplink.data.files.limits import limits_lifted
 from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin, write_warnings
 from polyplink.data.return_boxes import write_places
@@ -179,8 +179,8 @@ def _check_source(source: Path, data_format: str) -> None:
             f"{source} is an archive, of which {data_format} reads no boxes",
             "unpack it, and import the folder",
         )
-    other = BOX_FORMATS.get(source.suffix.lower(), data_format)
-    if is_file and other != data_format and data_format in BOX_FORMATS.values():
+    other = other_format(source, data_format)
+    if other is not None:
         raise PolyplinkError(
             f"{source} is not a file of boxes in the format {data_format}",
             f"`polyplink import {other} {shlex.quote(str(source))} DATA`",

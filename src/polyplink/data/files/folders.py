@@ -47,6 +47,13 @@ def check_is_folder(path: Path, hint: str = "check the path") -> None:
         raise PolyplinkError(f"no folder {path}", hint)
 
 
+def other_format(file: Path, data_format: str) -> str | None:
+    """The format of boxes that the ending of a file names, if it is not the given one."""
+    named = BOX_FORMATS.get(file.suffix.lower())
+    is_other = named != data_format and data_format in BOX_FORMATS.values()
+    return named if is_other and file.is_file() else None
+
+
 def raise_unreadable(error: OSError) -> NoReturn:
     """Turn a system error about a folder into a user error; can be passed to `os.walk`."""
     raise PolyplinkError(f"{error.filename}: {error.strerror}", "check its permissions") from None
