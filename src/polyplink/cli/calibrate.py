@@ -13,6 +13,7 @@ from polyplink.cli.options import (
     TrackletOptions,
     check_inputs,
     refuse_folder_of_weights,
+    stated_options,
 )
 from polyplink.cli.verb import inform, verb
 from polyplink.core.artefacts import to_plain, write_json
@@ -139,11 +140,11 @@ def calibrate(
     weights, out = Path(weights), Path(out)
     data, truth = (None if path is None else Path(path) for path in (data, truth))
     for_stills = {
-        "--detector": detector,
-        "--empty": empty,
-        "--procedures": procedures,
-        "--polyps": polyps,
-        "--seed": seed,
+        "detector": detector,
+        "empty": empty,
+        "procedures": procedures,
+        "polyps": polyps,
+        "seed": seed,
     }
     _check_sources(data, stills, truth, for_stills, keep)
 
@@ -245,22 +246,22 @@ def _check_sources(
         data: The data folder.
         stills: The folder of stills.
         truth: The folder of annotated boxes.
-        for_stills: Options for stills alone, with their values.
+        for_stills: Parameters for stills alone, with their values.
         keep: Share of the polyps that the threshold of false alarms must keep.
     """
     if data is not None and stills is not None:
         raise PolyplinkError("both DATA and --stills are given", "give one of them")
     if data is None and stills is None:
         raise PolyplinkError("no data to calibrate on", "give a data folder, or --stills")
-    if stills is not None and for_stills["--detector"] is None:
+    if stills is not None and for_stills["detector"] is None:
         raise PolyplinkError(
             "no detector to calibrate for",
             "name one with --detector FILE.onnx, FILE.py:NAME or its name",
         )
-    named = [name for name, value in for_stills.items() if value is not None]
-    if stills is None and named:
+    unused = stated_options(for_stills)
+    if stills is None and unused:
         raise PolyplinkError(
-            f"{' and '.join(named)}: only for --stills",
+            f"{unused}: only for --stills",
             "leave it out; DATA holds procedures with the boxes of annotators or a detector",
         )
     if keep is not None and truth is None and stills is None:
