@@ -39,7 +39,7 @@ from polyplink.evaluate.hota import TrackingCounts, score_tracks
 from polyplink.evaluate.metric import Metric, values_of
 from polyplink.evaluate.retrieval import retrieve
 from polyplink.evaluate.samples import BoxTracks, Samples
-from polyplink.learn.bags import problems_of
+from polyplink.learn.bags import problem_of
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet, Tracklets
 from polyplink.report.plots import plot_style
@@ -192,8 +192,8 @@ def check_bags(bags: Any) -> None:
         return [bags.draw(data, 0.0, 4, rng), bags.draw_validation(data, 3.0, 4, rng)]
 
     for epoch, repeated in zip(drawn(0), drawn(0), strict=True):
-        problem = next(problems_of(epoch, int(count.sum())), "")
-        _require(not problem, problem)
+        problem = problem_of(epoch, int(count.sum()))
+        _require(problem is None, problem or "")
         members = epoch.bags.members
         _require(len(members) > 1, "fewer than two bags are drawn")
         same_epoch = np.array_equal(members, repeated.bags.members) and np.array_equal(

@@ -15,7 +15,7 @@ from torch import nn
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.build import build_encoder
-from polyplink.learn.bags import BagSampler, Batch, EpochBags, bags_at
+from polyplink.learn.bags import HISTORY, BagSampler, Batch, EpochBags, bags_at
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
 from polyplink.learn.loop import (
@@ -116,6 +116,7 @@ def test_the_history_records_the_curriculum_and_both_losses(
     fitted, folder = uninterrupted
     with (folder / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
+    assert set(rows[0]) == {*HISTORY, "tau"}
     assert [row["epoch"] for row in rows] == ["0", "1", "2"]
     assert [float(row["tau"]) for row in rows] == pytest.approx([0.3, 3.225, 9.075])
     for row in rows:

@@ -13,10 +13,10 @@ from polyplink.core.lazy_torch import torch
 from polyplink.core.parts import BAGS
 from polyplink.learn.fragment_set import FragmentSet
 
-HISTORY = (
-    *("epoch", "purity", "loss", "frames"),
-    *("loss_labels", "loss_bags", "top1", "top5", "seconds"),
-)
+VALIDATED = ("loss_labels", "loss_bags", "top1", "top5")
+"""Columns of a training's history that are measured on procedures to validate on."""
+
+HISTORY = ("epoch", "purity", "loss", "frames", *VALIDATED, "seconds")
 """Columns of a training's history, beside the figures of its sampler."""
 
 
@@ -132,8 +132,8 @@ class BagSampler(Protocol):
         return self.draw(data, 0.0, size, rng)
 
 
-def problems_of(drawn: EpochBags, crops: int) -> Iterator[str]:
-    """What a sampler must not return, as far as it is true of an epoch's bags.
+def problem_of(drawn: EpochBags, crops: int) -> str | None:
+    """The first problem of an epoch's bags, which a sampler must not return; None without one.
 
     Args:
         drawn: The bags.
@@ -141,19 +141,22 @@ def problems_of(drawn: EpochBags, crops: int) -> Iterator[str]:
     """
     members, valid, clips = drawn.bags.members, drawn.bags.valid, drawn.clips
     if members.ndim != 2 or members.shape != valid.shape or clips.ndim != 2:
-        yield "members, valid or clips of another shape than described"
-        return
+        return "members, valid or clips of another shape than described"
     if not valid[:, 0].all():
-        yield "a bag without its anchor"
+        return "a bag without its anchor"
     if not _are_rows(members[valid], len(clips)):
-        yield "a member that is no row of clips"
+        return "a member that is no row of clips"
     if not _are_rows(clips, crops):
-        yield "a clip with a crop that is none"
+        return "a clip with a crop that is none"
     if drawn.per_batch is not None and drawn.per_batch < 1:
-        yield "batches without a bag"
-    for name, value in drawn.figures.items():
-        if name in HISTORY or not isinstance(value, int | float | np.number):
-            yield f"a figure {name} that has the name of another column or is no number"
+        return "batches without a bag"
+    wrong_figures = [
+        name
+        for name, value in drawn.figures.items()
+        if name in HISTORY or not isinstance(value, int | float | np.number)
+    ]
+    wrong = "that has the name of another column or is no number"
+    return f"a figure {wrong_figures[0]} {wrong}" if wrong_figures else None
 
 
 def _are_rows(indices: np.ndarray, rows: int) -> bool:
@@ -166,11 +169,11 @@ def checked_bags(kind: str, returned: object, data: FragmentSet) -> EpochBags:
     """The bags of an epoch as a sampler of some kind returned them; there may be none.
 
     Raises:
-        PolyplinkError: If it returned something else, or bags with a problem (see `problems_of`).
+        PolyplinkError: If it returned something else, or bags with a problem (see `problem_of`).
     """
     drawn = BAGS.check_returned(kind, returned, EpochBags)
     with BAGS.running(kind):
-        problem = next(problems_of(drawn, len(data.tracklet_of)), None)
+        problem = problem_of(drawn, len(data.tracklet_of))
     if problem is not None:
         raise PolyplinkError(
             f"bags {kind!r} return {problem}", "`polyplink.testing.check_bags` checks a sampler"

@@ -18,7 +18,15 @@ from polyplink.core.text import many, short_repr
 from polyplink.data.tables import DataSet
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.finetune import merge_adapters
-from polyplink.learn.bags import EpochBags, batches, checked_bags, purity, rng_of, view_bags
+from polyplink.learn.bags import (
+    VALIDATED,
+    EpochBags,
+    batches,
+    checked_bags,
+    purity,
+    rng_of,
+    view_bags,
+)
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.contrastive import Views, in_batch_accuracy
 from polyplink.learn.devices import Devices, processes
@@ -31,9 +39,7 @@ from polyplink.tracklets.prepare import Prepared
 Row = dict[str, float]
 TRACKLET_LOSS = NoiseAwareLoss(frame=0.0)  # the validation loss of NTSSL's program
 # Figures of an epoch without procedures to validate on.
-NOT_VALIDATED: Mapping[str, float] = dict.fromkeys(
-    ("loss_labels", "loss_bags", "top1", "top5"), math.nan
-)
+NOT_VALIDATED: Mapping[str, float] = dict.fromkeys(VALIDATED, math.nan)
 BEST = "best.safetensors"
 _BAGS, _DROPOUT, _LABELS, _TIME, _AUGMENT = range(5)  # purposes of random numbers
 
