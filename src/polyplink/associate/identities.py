@@ -127,7 +127,8 @@ class OperatingPoint:
         """
         margin = self.margin or (self.lone if low == high else 0)
         annotated = self.calibration is not None and self.calibration.boxes == ANNOTATED
-        return max(low - margin, int(annotated)), high + margin
+        fewest = 1 if annotated else 0
+        return max(low - margin, fewest), high + margin
 
     @property
     def most_views(self) -> int | None:
