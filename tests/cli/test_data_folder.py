@@ -14,6 +14,7 @@ from polyplink.data.empty import write_empty
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
+from polyplink.data.vocabulary import RECORDINGS
 from polyplink.encoders.build import build_frame_encoder
 from polyplink.encoders.config import REFERENCE_MEAN
 from polyplink.encoders.load import load_named
@@ -55,6 +56,23 @@ def test_the_doctor_predicts_tracklets_and_the_boxes_left_out(tmp_path: Path) ->
         write_scenes(tmp_path, {"v": np.array(by_scenes[scenes])})
         printed = polyplink("doctor", tmp_path, "--no-images").stdout
         assert f"the settings of YOLO give {many(tracks, 'tracklet')}; of 98" in printed, scenes
+
+
+def test_weak_boxes_that_a_detector_s_tracks_leave_out_are_no_reason_to_warn(
+    tmp_path: Path,
+) -> None:
+    """A track of 40 strong boxes, and 200 far apart, each of which begins a track if strong."""
+    columns = ("procedure_id", "frame", "x", "y", "w", "h", "score")
+    procedures = pl.DataFrame([procedure_row("v", 6000, dataset=RECORDINGS, width=90, height=90)])
+    polyps = pl.DataFrame(schema={"polyp_id": pl.String, "procedure_id": pl.String})
+    for score, severity in ((0.3, "note"), (0.9, "warning")):
+        rows = [("v", k, 10.0, 10.0, 50.0, 50.0, 0.9) for k in range(40)]
+        rows += [("v", 1000 + 25 * k, 10.0, 10.0, 50.0, 50.0, score) for k in range(200)]
+        boxes = pl.DataFrame(rows, schema=columns, orient="row")
+        write_data(tmp_path / severity, DataSet.of(boxes, procedures, polyps))
+        listed = printed_json("doctor", tmp_path / severity, "--no-images")
+        severities = {finding["check"]: finding["severity"] for finding in listed}
+        assert severities == {"tracklets": severity, "box without polyp": "note"}
 
 
 @pytest.mark.usefixtures("empty_store")

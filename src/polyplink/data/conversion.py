@@ -16,7 +16,8 @@ from polyplink.data.formats.format import Format
 from polyplink.data.formats.frame_names import PARTS
 from polyplink.data.tables import DataSet
 
-RECORDINGS = ("video", "videos", "images", "frames", "recording")  # often typed as a format
+# Often typed as a format.
+NAMES_OF_RECORDINGS = ("video", "videos", "images", "frames", "recording")
 
 
 def find_format(name: str) -> Format:
@@ -25,7 +26,7 @@ def find_format(name: str) -> Format:
     Raises:
         PolyplinkError: If no format has the name.
     """
-    if name in RECORDINGS or is_video(name):
+    if name in NAMES_OF_RECORDINGS or is_video(name):
         raise PolyplinkError(
             f"{name!r} is not a format of boxes",
             "boxes in a recording are detected, not imported: `polyplink run RECORDING`, or "

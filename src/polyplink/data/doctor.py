@@ -20,7 +20,7 @@ from polyplink.data.boxes import NO_SUCH_FRAME, OUTSIDE, OVER_THE_EDGE
 from polyplink.data.image_files import missing_images, open_images
 from polyplink.data.merge import overlaps
 from polyplink.data.tables import DataSet
-from polyplink.data.vocabulary import SIMULATED, plain_name
+from polyplink.data.vocabulary import RECORDINGS, SIMULATED, plain_name
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # worst first
@@ -333,6 +333,8 @@ def _of_polyps_and_procedures(data: DataSet) -> list[_Check]:
     count = polyps.group_by("procedure_id").len("polyps")
     procedures = data.procedures.join(count, on="procedure_id", how="left", maintain_order="left")
     procedures = procedures.with_columns(pl.col("polyps").fill_null(0))
+    unnamed = boxes.filter(pl.col("polyp_id").is_null())
+    annotated = procedures.join(unnamed, on="procedure_id", how="anti", maintain_order="left")
     box = ["procedure_id", "frame", "x", "y", "w", "h", "polyp_id"]
     return [
         _Check(
@@ -359,7 +361,7 @@ def _of_polyps_and_procedures(data: DataSet) -> list[_Check]:
         _Check(
             "note",
             "procedure without polyp",
-            procedures.filter(pl.col("polyps") == 0),
+            annotated.filter(pl.col("polyps") == 0),
             "procedure {procedure_id} has no polyp",
             "none needed: it is left out of fragmentation rates",
         ),
@@ -408,8 +410,8 @@ def _licences(data: DataSet) -> Iterator[_Check]:
         of_data_set = procedures.filter(pl.col("dataset") == name)
         text = f"{{dataset}}: {terms}; {access}"
         yield _Check("note", "licence", of_data_set, text, advice)
-    simulated = pl.col("dataset").str.starts_with(SIMULATED)
-    unknown = ~pl.col("dataset").is_in(known) & ~simulated
+    no_terms = pl.col("dataset").str.starts_with(SIMULATED) | (pl.col("dataset") == RECORDINGS)
+    unknown = ~pl.col("dataset").is_in(known) & ~no_terms
     yield _Check(
         "note",
         "licence not known",

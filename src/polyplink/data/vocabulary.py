@@ -20,6 +20,7 @@ from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError, find_named
 
 SIMULATED = "simulated"  # prefix of the names of simulated data sets; never called real
+RECORDINGS = "recordings"  # name of the data set of recordings without annotations
 STILLS = "stills in motion"  # prefix of the names of data sets made from annotated stills
 DIMINUTIVE_MM = 5.0  # a polyp of exactly 5 mm is still diminutive
 

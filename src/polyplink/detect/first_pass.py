@@ -32,6 +32,7 @@ from polyplink.data.tables import (
     write_data,
     write_table,
 )
+from polyplink.data.vocabulary import RECORDINGS
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets.crops import cut, enlarge, read_array
@@ -47,7 +48,6 @@ Detector = Callable[[Pixels], Floats]
 
 PIECE = 250  # frames
 PIECES = "pieces"  # folder of finished pieces in a data folder
-RECORDINGS = "recordings"  # name of the data set of detected boxes
 AHEAD = 2  # frames per thread that are processed or wait: each takes megabytes
 AGAIN = "remove the output folder, and run the detector again"
 _BOXES = pl.Schema({"frame": pl.Int32, **dict.fromkeys(("x", "y", "w", "h", "score"), pl.Float32)})

@@ -20,9 +20,8 @@ from polyplink.data.files.images import Pixels
 from polyplink.data.importing import new_data_folder
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data
-from polyplink.data.vocabulary import SIMULATED
+from polyplink.data.vocabulary import RECORDINGS, SIMULATED
 from polyplink.detect.first_pass import (
-    RECORDINGS,
     Detected,
     Detector,
     Floats,

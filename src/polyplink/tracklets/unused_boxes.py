@@ -10,7 +10,7 @@ from polyplink.core.text import many
 from polyplink.data.doctor import Finding, Severity
 from polyplink.data.origin import read_origin
 from polyplink.data.tables import DataSet
-from polyplink.tracklets.box_runs import Ints, build_tracklets, frame_rates
+from polyplink.tracklets.box_runs import Ints, box_rows, build_tracklets, frame_rates
 from polyplink.tracklets.sampling import kept_tracklets
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings, with_options
@@ -30,10 +30,10 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
     origin, scenes = read_origin(folder), read_scenes(folder)
     settings = with_options(defaults, {}, origin)
     uncut = replace(settings, max_gap=max(int(data.procedures["n_frames"].sum()), 1), min_iou=0.0)
-    used, used_uncut = (
-        kept_tracklets(build_tracklets(data.detections, how, fps=fps, scenes=scenes)[1], how, fps)
-        for how in (settings, uncut)
-    )
+    boxes, built = build_tracklets(data.detections, settings, fps=fps, scenes=scenes)
+    _, built_uncut = build_tracklets(data.detections, uncut, fps=fps, scenes=scenes)
+    used = kept_tracklets(built, settings, fps)
+    used_uncut = kept_tracklets(built_uncut, uncut, fps)
     has_polyp = pl.col("polyp_id").is_not_null()
     of_polyps, of_polyps_uncut = (
         int(tracklets.filter(has_polyp)["n"].sum()) for tracklets in (used, used_uncut)
@@ -58,7 +58,11 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
     if reasons:
         what += f"; of {total} boxes they leave out {', '.join(reasons)}"
         hint = "give these options to change them"
-    if 2 * count > total:
+    # Boxes too weak to begin a track are meant to be left out, so they are no reason to warn.
+    weak = ~has_polyp & (pl.col("score") < settings.tracks.high).fill_null(False)
+    n_weak = data.detections.filter(weak).height
+    weak_used = boxes[box_rows(used)[0].tolist()].filter(weak).height
+    if 2 * (count - (n_weak - weak_used)) > total - n_weak:
         severity, hint = "warning", _for_few_boxes(data, settings, fps, scenes)
     return [Finding(severity, "tracklets", what, max(count, 1), hint)]
 
