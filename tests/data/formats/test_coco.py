@@ -190,12 +190,24 @@ def test_images_that_repeat_another_or_have_no_id_or_frame_are_refused_if_strict
         (image(1, "v_1.jpg"), "further image of the same id"),
         (image(2, "v_00.jpg"), "further image of the same frame"),
         ({"file_name": "v_1.jpg"}, "image without an id"),
-        (image(2, "polyp.jpg"), "box without a procedure"),
+        ({"id": 2, "width": 64, "height": 48}, "box without a procedure"),
     ):
         path = write(tmp_path / "a.json", [first, further], [box(1, 1), box(2, 2)])
         assert any(f"1 x {kind}, left out" in line for line in import_coco(path).lines)
         with pytest.raises(PolyplinkError, match=kind):
             import_coco(path, strict=True)
+
+
+def test_an_image_without_a_number_in_its_name_is_a_procedure_of_one_frame(tmp_path: Path) -> None:
+    names = ("cju0qk.jpg", "left/cju0.png", "/elsewhere/cju1.jpg", "v_3.jpg")
+    images = [image(k, name) for k, name in enumerate(names)]
+    imported = import_coco(write(tmp_path / "a.json", images, [box(k, k) for k in range(4)]))
+    rows = imported.data.detections.select("procedure_id", "frame").rows()
+    assert sorted(rows) == [("cju0qk", 0), ("cju1", 0), ("left/cju0", 0), ("v", 3)]
+    kind = "3 x image that is the only frame of its procedure"
+    assert any(kind in line for line in imported.lines)
+    counted_from_one = import_coco(tmp_path / "a.json", first_frame=1).data.detections
+    assert sorted(counted_from_one["frame"]) == [0, 0, 0, 2]
 
 
 def test_broken_files_are_refused(tmp_path: Path) -> None:

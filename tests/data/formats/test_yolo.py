@@ -163,6 +163,23 @@ def test_sizes_come_from_data_yaml(tmp_path: Path) -> None:
         import_yolo(tmp_path)
 
 
+def test_an_image_without_a_number_in_its_name_is_a_procedure_of_one_frame(tmp_path: Path) -> None:
+    (tmp_path / "labels" / "train").mkdir(parents=True)
+    files = {"train/cju0qk": "0 0.5 0.5 0.5 0.5\n", "train/cju1": ""}
+    root = write_labels(tmp_path, **files)
+    for name in ("cju0qk", "cju1"):
+        path = root / "images" / "train" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (64, 48)).save(path)
+    imported = import_yolo(root)
+    assert imported.data.detections.select("procedure_id", "frame", "x").rows() == [
+        ("cju0qk", 0, 16)
+    ]
+    assert imported.empty is not None
+    assert imported.empty["procedure_id"].to_list() == ["cju1"]
+    assert imported.data.splits == {"train": ["cju0qk", "cju1"]}
+
+
 def test_labels_without_a_frame_and_second_labels_of_a_frame_are_left_out(tmp_path: Path) -> None:
     kinds = "without a procedure and a frame in its name", "further file of the same frame"
     root = write_labels(tmp_path, **dict.fromkeys(("v_0", "polyp", "v_00"), "0 0.5 0.5 0.5 0.5\n"))

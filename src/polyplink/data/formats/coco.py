@@ -35,7 +35,7 @@ from polyplink.data.formats.assemble import (
     splits_of,
 )
 from polyplink.data.formats.format import Format, by_item
-from polyplink.data.formats.frame_names import PARTS, name_frames, numbers_alone
+from polyplink.data.formats.frame_names import PARTS, name_frames, numbers_alone, only_frames
 from polyplink.data.tables import PROCEDURES, DataSet, Imported
 
 _File = tuple[Path, str | None]  # an annotation file, and the part in its name ("train")
@@ -177,6 +177,7 @@ def import_coco(
     precedes it), the procedure of other images with the same name pattern if they have only one,
     or the procedure in its file name (see `name_frames`; a video's name is its procedure). The
     frame is `frame_index`, `frame_id`, `frame_number` or `frame`, or else the number in the file
+    name. An image with neither a procedure nor a frame is the only frame of a procedure of its
     name. The polyp is `identity_id` or `polyp_id`, or else `track_id` or `instance_id`; a number
     becomes `<procedure>_<number>`. Keys of polyps may also be in the `attributes` of an annotation.
     The parts of splits are those of `instances_<part>.json`.
@@ -226,6 +227,7 @@ def import_coco(
 
     # Procedure and frame of each box, which are those of its image.
     frames = numbers_alone(frames, root, faults)
+    frames = only_frames(frames, pl.col("stem"), reading.first, faults)
     hint = "keep one image (and one file) for each frame"
     frames = first_of_frame(frames, Message("import.further_image"), hint, faults)
     places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
@@ -289,8 +291,8 @@ def _read_annotations(
             out.
 
     Returns:
-        Faults; images with file, at, id, procedure_id, frame, image, width, height, dataset, part,
-        and empty (whether the image has no annotation); boxes with file, item, at, image_id,
+        Faults; images with file, at, id, stem, procedure_id, frame, image, width, height, dataset,
+        part, and empty (whether the image has no annotation); boxes with file, item, at, image_id,
         category, x, y, w, h, score, polyp_id, track, and facts of the polyp; videos with part and
         columns of `PROCEDURES`.
     """
@@ -426,8 +428,8 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
     """The images of a file.
 
     Returns:
-        at, id, by_name (the procedure in the file name), width, height, dataset, procedure_id (of
-        its video or sequence), frame, video_name and image.
+        at, id, by_name (the procedure in the file name), stem (the file name without ending),
+        width, height, dataset, procedure_id (of its video or sequence), frame, video_name, image.
     """
     table = read_records(rows, f"{name}: images", _IMAGE)
     table = table.with_columns(
@@ -444,9 +446,11 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
     # A frame of a video: `case7.mp4#12`, or `case7.mp4` with the frame number in another key.
     video, number = (pl.col("file_name").str.extract(_VIDEO_FILE, i) for i in (1, 3))
     of_video = videos.select(video_id="id", by_video="procedure_id")
+    base = pl.col("file_name").str.extract(r"([^/]+)$")
     table = table.hstack(by_name).join(of_video, on="video_id", how="left", maintain_order="left")
     return table.select(
         *("at", "id", "by_name", "width", "height"),
+        stem=pl.when(outside).then(base).otherwise("file_name").str.replace(r"\.[^./]*$", ""),
         dataset="dataset_id",
         procedure_id=pl.coalesce("by_video", "sequence_id", video.str.extract(r"([^/]+)$")),
         frame=pl.coalesce(pl.col("frame"), pl.coalesce(number, "number_by_name").cast(pl.Float64)),

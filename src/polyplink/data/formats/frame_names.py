@@ -8,6 +8,7 @@ from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
 
 PARTS = ("train", "val", "valid", "test")  # folders that are parts, not procedures
+PART = rf"^({'|'.join(PARTS)})(?:/|$)"
 
 _WORD = r"(?:frame|image|img)?[_-]?"
 _NUMBER = r"0*([0-9]{1,10})(?:\.0+)?$"  # \d would match digits of other scripts
@@ -47,7 +48,6 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
     """
     stem = pl.col("stem")
     alone = stem.str.extract(_ALONE)
-    part = rf"^({'|'.join(PARTS)})(?:/|$)"
     table = pl.DataFrame({"name": names}).select(
         path=pl.col("name").str.extract(r"^(.*)/[^/]*$").fill_null(""),
         stem=pl.col("name")
@@ -60,10 +60,10 @@ def name_frames(names: pl.Series) -> pl.DataFrame:
     if codes.len() > 1 and codes.null_count() == 0 and codes.is_unique().all() and not of_digits:
         table = table.with_columns(pl.col("stem").str.slice(9))
     table = table.select(
-        folder=pl.col("path").str.replace(part, ""),
+        folder=pl.col("path").str.replace(PART, ""),
         named=pl.when(alone.is_null()).then(stem.str.extract(_NAMED)),
         frame=pl.coalesce(alone, stem.str.extract(_NAMED, 2)).cast(pl.Int64),
-        part=pl.col("path").str.extract(part),
+        part=pl.col("path").str.extract(PART),
         is_clip=pl.concat_str("path", "stem", separator="/").str.contains(SUN_CLIP),
     )
     folder, named, frame = pl.col("folder"), pl.col("named"), pl.col("frame")
@@ -99,3 +99,20 @@ def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.Data
     faults.warn_rows(kind, frames.filter(alone))
     name = pl.when(alone).then(pl.lit(folder.stem)).otherwise("procedure_id")
     return frames.with_columns(procedure_id=name)
+
+
+def only_frames(frames: pl.DataFrame, name: pl.Expr, first: int, faults: Faults) -> pl.DataFrame:
+    """Make each file without a procedure and a number the only frame of a procedure of its name.
+
+    Args:
+        frames: Columns at, procedure_id and frame.
+        name: The name of the procedure; null for a file that stays without one.
+        first: Number of the first frame.
+        faults: Extended by a warning about these files.
+    """
+    alone = pl.col("procedure_id").is_null() & pl.col("frame").is_null() & name.is_not_null()
+    faults.warn_rows(Message("import.only_frame"), frames.filter(alone))
+    return frames.with_columns(
+        procedure_id=pl.when(alone).then(name).otherwise("procedure_id"),
+        frame=pl.when(alone).then(pl.lit(first)).otherwise("frame"),
+    )

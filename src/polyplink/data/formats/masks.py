@@ -27,7 +27,12 @@ from polyplink.data.formats.assemble import (
     read_tables,
 )
 from polyplink.data.formats.format import Format
-from polyplink.data.formats.frame_names import SUN_CLIP, name_frames, numbers_alone
+from polyplink.data.formats.frame_names import (
+    SUN_CLIP,
+    name_frames,
+    numbers_alone,
+    only_frames,
+)
 from polyplink.data.formats.side_tables import whole_polyp_ids
 from polyplink.data.tables import Imported, read_text_table
 
@@ -95,7 +100,6 @@ def import_masks(
             "name the folder with --mask-folder",
         )
     frames = _place(frames, source, reading.first, faults).with_columns(
-        frame=pl.col("frame").fill_null(reading.first),
         image=pl.lit(f"{image_folder}/") + pl.col("image"),
         patient=pl.lit("case") + pl.col("stem").str.extract(SUN_CLIP),
     )
@@ -170,7 +174,7 @@ def _pair(images: Path, masks: Path, faults: Faults) -> pl.DataFrame:
 
 
 def _place(frames: pl.DataFrame, source: Path, first: int, faults: Faults) -> pl.DataFrame:
-    """Add procedure_id, frame (null for the only frame of a procedure) and polyp_id.
+    """Add procedure_id, frame and polyp_id.
 
     Args:
         frames: See `_pair`.
@@ -185,11 +189,8 @@ def _place(frames: pl.DataFrame, source: Path, first: int, faults: Faults) -> pl
     if not path.is_file():
         by_name = name_frames(frames["stem"]).drop("part")
         frames = numbers_alone(pl.concat([frames, by_name], how="horizontal"), source, faults)
-        alone = frames.filter(pl.col("frame").is_null())
-        faults.warn_rows(Message("import.only_frame"), alone)
-        return frames.with_columns(
-            procedure_id=pl.coalesce("procedure_id", "stem"), polyp_id=pl.lit(None, pl.String)
-        )
+        frames = only_frames(frames, pl.col("stem"), first, faults)
+        return frames.with_columns(polyp_id=pl.lit(None, pl.String))
     table = _frame_table(path, first)
     unplaced = frames.join(table, on="stem", how="anti", maintain_order="left")
     faults.warn_rows(Message("import.unlisted_mask"), unplaced)

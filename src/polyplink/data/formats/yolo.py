@@ -34,7 +34,13 @@ from polyplink.data.formats.assemble import (
     splits_of,
 )
 from polyplink.data.formats.format import SEPARATE, Format, by_item
-from polyplink.data.formats.frame_names import PARTS, name_frames, numbers_alone
+from polyplink.data.formats.frame_names import (
+    PART,
+    PARTS,
+    name_frames,
+    numbers_alone,
+    only_frames,
+)
 from polyplink.data.formats.side_tables import number_polyps, read_side_tables, write_side_tables
 from polyplink.data.formats.videos import find_videos
 from polyplink.data.tables import DataSet, Imported
@@ -66,7 +72,8 @@ def import_yolo(
     `polyplink.data.formats.frame_names.name_frames`). The size of a frame is taken from `size`, or
     else `procedures.csv`, the keys width and height in `data.yaml`, or the frame's image or the
     procedure's video, in this order. Files named only by a number belong to one procedure, named as
-    the folder.
+    the folder. A file without a number is the only frame of its procedure if it has an image, and
+    left out otherwise.
 
     Args:
         source: A folder with `labels/` and optionally `images/` (or `<part>/labels/`).
@@ -100,7 +107,7 @@ def import_yolo(
     readable = not boxes.is_empty() or blank.height == len(files)
     if not readable:
         raise PolyplinkError(f"no line of {source} is a box: {left_out}", hint)
-    frames = _frames(files, source, faults)
+    frames = _frames(files, source, reading.first, faults)
     boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
     faults.warn_values("import.classes", boxes["class"])
 
@@ -301,12 +308,15 @@ def _box_outlines(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _frames(files: Sequence[_LabelFile], source: Path, faults: Faults) -> pl.DataFrame:
+def _frames(files: Sequence[_LabelFile], source: Path, first: int, faults: Faults) -> pl.DataFrame:
     """File number, procedure, frame, part and image of every label file."""
     names = pl.Series("at", [file.name for file in files], dtype=pl.String)
     images = pl.Series("image", [file.image for file in files], dtype=pl.String)
     frames = name_frames(names).with_columns(names, images)
     frames = numbers_alone(frames, source, faults)
+    name = pl.col("at").str.replace(PART, "").str.strip_suffix(".txt")
+    name = pl.when(pl.col("image").is_not_null()).then(name)
+    frames = only_frames(frames, name, first, faults)
     frames = frames.with_columns(file=pl.int_range(pl.len(), dtype=pl.Int64))
     frames = leave_out(
         frames,
