@@ -598,6 +598,7 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     whole_recording(context, counted_folder, [place], hidden)
     page = open_page(context, address)
     before = count_of(page)
+    expect(page.locator(".hero")).not_to_contain_text("recording is not available")
     page.locator("#recording").click()
     page.wait_for_selector("#viewer .picture img")
     expect(page.locator("#viewer rect.over")).to_have_count(1)  # the counted view in this frame
@@ -663,6 +664,7 @@ def test_a_missed_polyp_is_added_in_the_recording_and_removed(
     page.reload()
     expect(page.locator(".polyp").last).to_contain_text("This picture cannot be shown.")
     expect(page.locator("#recording, [id^=missed-], [id^=place-]")).to_have_count(0)
+    expect(page.locator(".hero")).to_contain_text("recording is not available")
     page.locator(".lane .bar[data-frame]").click()
     page.wait_for_selector("#viewer .stage > *")
     expect(page.locator("#viewer")).not_to_contain_text("close-ups")

@@ -250,7 +250,8 @@ function hero(state) {
         h("span", {}, count("views", views)),
         h("span", {}, openQuestions(state)),
         procedure.done && h("span", { class: "state done" },
-          h("span", { "aria-hidden": "true" }, "✓ "), t(open ? "log.done" : "done")))),
+          h("span", { "aria-hidden": "true" }, "✓ "), t(open ? "log.done" : "done"))),
+      !procedure.any_frame && h("p", { class: "soft" }, t("missed.no_recording"))),
     h("div", { class: "actions" },
       open > 0 && !procedure.done &&
         button("to_questions", t("answer.start"), { class: "main", id: "to-questions" }),
