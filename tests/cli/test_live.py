@@ -140,7 +140,7 @@ def test_a_live_count_of_uncovered_boxes_has_no_interval(
     encoder = replace(encoder, weights_record=replace(encoder.record, operating=operating))
     origin = BoxesOrigin("another", "another detector")
     _, point, cover = open_linking(
-        lambda origin: encoder, origin, tmp_path, purpose="count", keep_alarms=False
+        lambda origin: encoder, origin, 25.0, tmp_path, purpose="count", keep_alarms=False
     )
     assert (cover.gap, point.spread) == ("boxes", None)
 

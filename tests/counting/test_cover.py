@@ -127,6 +127,19 @@ def test_no_interval_is_given_for_tracklets_of_other_settings(
             replace(SOURCE, material="recordings"),
             "",
         ),
+        # A calibration on 8 frames a second or more, and on an unknown number.
+        *(
+            ({"calibration": replace(CALIBRATION, fps=rate)}, replace(SOURCE, fps=fps), gap)
+            for rate, fps, gap in (
+                (8.0, 8.0, ""),
+                (8.0, 60.0, ""),
+                (25.0, 23.976, ""),
+                (8.0, 2.0, "frame rate"),
+                (8.0, None, "no frame rate"),
+                (8.0, 5.0, ""),
+                (None, 2.0, ""),
+            )
+        ),
     ],
 )
 def test_an_interval_is_given_only_for_calibrated_boxes(

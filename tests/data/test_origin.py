@@ -13,7 +13,7 @@ def test_the_source_of_boxes_is_the_recorded_detector_or_annotation(tmp_path: Pa
     folder = write_procedures(tmp_path, procedures=2)
     data = read_data(folder)
     names = data.procedures["procedure_id"].to_list()
-    assert box_source(folder, data, names) == BoxSource("annotated", None, "recordings")
+    assert box_source(folder, data, names) == BoxSource("annotated", None, "recordings", fps=25.0)
     scored = data.detections.with_columns(score=0.5, polyp_id=pl.lit(None, pl.String))
     sets = pl.Series("dataset", ["simulated tiny 3", "own"])
     mixed = DataSet.of(scored, data.procedures.with_columns(sets), data.polyps, {})
@@ -21,5 +21,9 @@ def test_the_source_of_boxes_is_the_recorded_detector_or_annotation(tmp_path: Pa
     assert box_source(folder, mixed, names[:1]).material == "simulated procedures"
     assert box_source(folder, mixed, names).material == "mixed"
     assert box_source(folder, mixed, names[1:]).boxes == "unknown"
+    for rates, lowest in (([10.0, 25.0], 10.0), ([10.0, None], None)):
+        procedures = data.procedures.with_columns(pl.Series("fps", rates, pl.Float32))
+        other = DataSet.of(data.detections, procedures, data.polyps, {})
+        assert box_source(folder, other, names).fps == lowest
     write_origin(folder, BoxesOrigin("3fa9", "YOLO"))
-    assert box_source(folder, mixed, names[1:]) == BoxSource("3fa9", "YOLO", "recordings")
+    assert box_source(folder, mixed, names[1:]) == BoxSource("3fa9", "YOLO", "recordings", fps=25.0)

@@ -198,6 +198,7 @@ def live(
         encoder, point, cover = open_linking(
             load,
             _origin(finder, detector),
+            opened.fps if opened.rate_known else None,
             out,
             purpose=purpose,
             keep_alarms=alarms == "keep",

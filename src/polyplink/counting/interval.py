@@ -15,9 +15,10 @@ unless the procedures show with 90 % confidence that at most one of ten is wrong
 of 22, or one of 38.
 
 An interval holds the true number in 90 % of procedures like those of the calibration
-(`OperatingPoint.spread`). For boxes of another detector, tracklets made with other settings, or
-recordings after a calibration on simulated procedures, this is unknown and often wrong; so it is
-for a procedure with more tracklets than any of the calibration (`OperatingPoint.exceeded_by`).
+(`OperatingPoint.spread`). For boxes of another detector, tracklets made with other settings,
+recordings after a calibration on simulated procedures, or fewer frames per second, this is unknown
+and often wrong; so it is for a procedure with more tracklets than any of the calibration
+(`OperatingPoint.exceeded_by`).
 Then the count has no interval, and every link with a confidence below `ASK_BELOW` is put up for
 review.
 """
@@ -48,12 +49,23 @@ from polyplink.evaluate.choosing import Purpose
 from polyplink.tracklets.settings import PrepareSettings, box_settings, with_options
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
+LEAST_RATE = 0.6  # frame rate of a count, as a share of the lowest of its calibration
 ASK_BELOW_MESSAGE = Message("ask.below", {"share": round(100 * ASK_BELOW)})
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 Gap = Literal[
-    "", "no labels", "not recorded", "boxes", "material", "few", "purpose", "alarms kept", "tracks"
+    "",
+    "no labels",
+    "not recorded",
+    "boxes",
+    "material",
+    "frame rate",
+    "no frame rate",
+    "few",
+    "purpose",
+    "alarms kept",
+    "tracks",
 ]
 
 
@@ -225,10 +237,11 @@ class Cover:
         calibration: Data of the operating point's calibration; None if none is recorded.
         gap: Why the count has no interval; "" if it has one. "no labels": the weights were not
             calibrated; "not recorded": the weights, of an earlier version, do not record their
-            calibration; "boxes", "material": they were calibrated on other ones; "few": on too
-            few procedures; "purpose": the interval is for the purpose "count", but another was
-            requested; "alarms kept": it is for counts without the false alarms counted here;
-            "tracks": it is for tracklets made with other settings.
+            calibration; "boxes", "material": they were calibrated on other ones; "frame rate": on
+            recordings with more frames per second; "no frame rate": that of these is not known;
+            "few": they were calibrated on too few procedures; "purpose": the interval is for the
+            purpose "count", but another was requested; "alarms kept": it is for counts without the
+            false alarms counted here; "tracks": it is for tracklets made with other settings.
         changed: The settings of tracklets that differ.
     """
 
@@ -270,12 +283,14 @@ class Cover:
         """The warning about a count of an earlier version, without a record of its calibration."""
         return Message("cover.old count", {"ask": ASK_BELOW_MESSAGE})
 
-    def _calibration_values(self) -> dict[str, Message]:
+    def _calibration_values(self) -> dict[str, Any]:
         calibration = self.calibration
         if calibration is None:
             return {}
         material = Message(f"material.{calibration.material}", {"n": calibration.procedures})
-        return {"material": material, "boxes": boxes_message(calibration)}
+        values = {"material": material, "boxes": boxes_message(calibration)}
+        rates = {"rate": self.source.fps, "calibrated": calibration.fps}
+        return values | {name: round(fps, 2) for name, fps in rates.items() if fps is not None}
 
     def _counted(self) -> Message:
         """The source of the counted boxes; says so if another detector has the same name."""
@@ -382,7 +397,16 @@ def _gap(point: OperatingPoint, source: BoxSource) -> Gap:
         source.material,
     ):
         return "material"
-    return "few" if point.spread is None else ""
+    return "few" if point.spread is None else _rate_gap(calibration.fps, source.fps)
+
+
+def _rate_gap(calibrated: float | None, fps: float | None) -> Gap:
+    """Why a frame rate is not covered by that of the calibration, "" if it is."""
+    if calibrated is None:  # weights of an earlier version, or of recordings without a rate
+        return ""
+    if fps is None:
+        return "no frame rate"
+    return "frame rate" if fps < LEAST_RATE * calibrated else ""
 
 
 def _real(material: str) -> bool:

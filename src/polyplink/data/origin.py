@@ -8,7 +8,7 @@ import or detection, which every count of the folder carries.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import polars as pl
 from pydantic import ValidationError
@@ -60,11 +60,14 @@ class BoxSource:
             that is not recorded.
         detector: Name of the detector for display; None for annotated boxes.
         material: Kind of images; "mixed" for several kinds.
+        fps: Lowest frame rate of the procedures, frames per second; None if one is unknown, and in
+            weights and counts of earlier versions.
     """
 
     boxes: str
     detector: str | None
     material: Material
+    fps: float | None = field(default=None, kw_only=True, metadata=ADDED_LATER)
 
 
 def material_of(datasets: Sequence[str]) -> Material:
@@ -100,13 +103,14 @@ def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSou
     """
     rows = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
     material = material_of(rows["dataset"].unique().to_list())
+    fps = None if rows["fps"].has_nulls() else cast("float | None", rows["fps"].min())
     origin = read_origin(folder)
     if origin is not None:
-        return BoxSource(origin.key, origin.name, material)
+        return BoxSource(origin.key, origin.name, material, fps=fps)
     boxes = data.detections.filter(pl.col("procedure_id").is_in(list(procedures)))
     if boxes.filter(pl.col("score").is_not_null() & pl.col("polyp_id").is_null()).is_empty():
-        return BoxSource(ANNOTATED, None, material)
-    return BoxSource(UNKNOWN, "a detector that is not named", material)
+        return BoxSource(ANNOTATED, None, material, fps=fps)
+    return BoxSource(UNKNOWN, "a detector that is not named", material, fps=fps)
 
 
 def annotated_boxes(folder: Path, data: DataSet) -> pl.DataFrame:

@@ -43,6 +43,7 @@ def warm_detector(
 def open_linking(
     load: Callable[..., NamedEncoder],
     origin: BoxesOrigin | None,
+    fps: float | None,
     out: Path,
     *,
     purpose: Purpose,
@@ -53,14 +54,15 @@ def open_linking(
     Args:
         load: Loads the encoder, given the `origin` of the boxes.
         origin: The detector of the boxes, which is recorded in `out`; None if it is unknown.
+        fps: Frames per second; None if unknown.
         out: The output folder.
         purpose: Purpose for which the price of a polyp is chosen.
         keep_alarms: Whether false alarms are counted.
     """
-    source = BoxSource(UNKNOWN, None, "recordings")
+    source = BoxSource(UNKNOWN, None, "recordings", fps=fps)
     if origin is not None:
         write_origin(out / LIVE, origin)
-        source = BoxSource(origin.key, origin.name, "recordings")
+        source = BoxSource(origin.key, origin.name, "recordings", fps=fps)
     encoder = load(origin=origin)
     point, cover = point_for_boxes(
         encoder.record, source, encoder.prepare, origin, purpose=purpose, keep_alarms=keep_alarms
