@@ -139,7 +139,7 @@ def test_an_empty_count_has_a_reason(
     data = tmp_path / "data"
     succeed("detect", film, data, "--detector", detector)
     result = succeed("count", sample_run.weights, data, "-o", tmp_path / "c", "--min-seconds", "60")
-    reason = "64 of 64 boxes in tracks shorter than 60 s (--min-seconds)"
+    reason = "64 of 64 boxes in tracks shorter than 60 s or 3 frames"
     assert f"Counted 0 in 1 procedure (001-005): {reason}" in result.stderr.replace("\n", " ")
     assert reason in (tmp_path / "c" / "report.html").read_text()
     without_boxes = run(

@@ -110,7 +110,8 @@ class TrackletOptions(TypedDict, total=False):
         Option(min=0, max=1, help="Known polyps: smallest IoU of consecutive boxes [0.1]."),
     ]
     min_seconds: Annotated[
-        float | None, Option(min=0, help="A detector's boxes: shortest track, seconds [0.5].")
+        float | None,
+        Option(min=0, help="A detector's boxes: shortest track, seconds [0.5]; 0: every box."),
     ]
     bridge: Annotated[
         float | None,

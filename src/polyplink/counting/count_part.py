@@ -243,6 +243,7 @@ def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Me
         "low": settings.tracks.low,
     }
     shared = {"boxes": lost["boxes"], "high": settings.tracks.high}
+    shared |= {"frames": settings.fewest_frames}
     return [
         Message(f"lost.{name}", shared | {"lost": lost[name], "least": least})
         for name, least in thresholds.items()

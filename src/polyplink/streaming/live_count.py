@@ -285,7 +285,7 @@ class LiveCount:
         crops = list(tracked.crops.values())
         features = self._embedder.frames(np.stack(crops)) if crops else ()
         features_of_row = dict(zip(tracked.crops, features, strict=True))
-        shortest = self._encoder.prepare.min_seconds * self._source.fps
+        shortest = self._encoder.prepare.shortest_track(self._source.fps)
         for row, track in enumerate(tracked.tracks.tolist()):
             # The same names as in `prepare`, which also numbers untracked boxes.
             if track < 0 or track not in self._open:
@@ -314,7 +314,7 @@ class LiveCount:
 
     def _close(self, tracklet: OpenTracklet) -> None:
         """Link a tracklet that has ended, unless it was too short."""
-        shortest = self._encoder.prepare.min_seconds * self._source.fps
+        shortest = self._encoder.prepare.shortest_track(self._source.fps)
         if tracklet.last - tracklet.first + 1 < shortest or not tracklet.features:
             return
         begun = time.perf_counter()

@@ -24,19 +24,20 @@ def kept_tracklets(
     settings: PrepareSettings,
     fps: Mapping[str, float] | None = None,
 ) -> pl.DataFrame:
-    """Tracklets of at least `min_length` boxes, or of `min_seconds` if the polyp is unknown.
+    """Tracklets of at least `min_length` boxes; of `shortest_track` if the polyp is unknown.
 
     Args:
         tracklets: A table from `build_tracklets`.
         settings: Settings with `min_length` and `min_seconds`.
         fps: Frames per second of each procedure, see `frame_rates`; 25 if not in it.
     """
-    rate = pl.col("procedure_id").replace_strict(
-        fps or {}, default=USUAL_FPS, return_dtype=pl.Float64
+    shortest = {name: settings.shortest_track(rate) for name, rate in (fps or {}).items()}
+    least = pl.col("procedure_id").replace_strict(
+        shortest, default=settings.shortest_track(USUAL_FPS), return_dtype=pl.Float64
     )
     frames = pl.col("last_frame") - pl.col("first_frame") + 1
     long = pl.when(pl.col("polyp_id").is_not_null()).then(pl.col("n") >= settings.min_length)
-    return tracklets.filter(long.otherwise(frames >= settings.min_seconds * rate))
+    return tracklets.filter(long.otherwise(frames >= least))
 
 
 def sampled(

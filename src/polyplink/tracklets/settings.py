@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from polyplink.data.origin import BoxesOrigin
 
 OF_KNOWN_POLYPS = ("min_length", "max_gap", "min_iou")  # settings of tracklets of known polyps
+FEWEST_FRAMES = 3  # of a track: at few frames per second, a false alarm in two lasts long enough
 # Settings that a detector's record may state.
 OF_DETECTOR = ("high", "low", "min_seconds", "nested")
 
@@ -57,7 +58,8 @@ class PrepareSettings(Ranged):
 
     Attributes:
         min_length: Least number of boxes of a tracklet of a known polyp.
-        min_seconds: Shortest duration of a track of boxes without a polyp.
+        min_seconds: Shortest duration of a track of boxes without a polyp, which also has
+            `FEWEST_FRAMES` frames from first to last; 0 to keep every track.
         stride: Boxes from one crop of a tracklet to the next.
         max_gap: Largest step in frames within a tracklet of a known polyp.
         min_iou: Smallest IoU of neighbouring boxes of a tracklet of a known polyp.
@@ -81,6 +83,23 @@ class PrepareSettings(Ranged):
         for name in ("min_seconds", "min_iou", "crop_factor"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else float(value))
+
+    @property
+    def fewest_frames(self) -> int:
+        """Least number of frames of a track of boxes without a polyp, at any frame rate."""
+        return FEWEST_FRAMES if self.min_seconds else 0
+
+    def shortest_track(self, fps: float) -> float:
+        """Least number of frames, from first to last, of a track of boxes without a polyp.
+
+        Args:
+            fps: Frames per second.
+
+        Example:
+            >>> PrepareSettings().shortest_track(25.0), PrepareSettings().shortest_track(2.0)
+            (12.5, 3)
+        """
+        return max(self.min_seconds * fps, self.fewest_frames)
 
 
 def with_options(

@@ -47,8 +47,8 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
         f"where gaps or jumps cut a polyp's boxes (--max-gap {settings.max_gap}, --min-iou "
         f"{settings.min_iou:g})": cut_short,
         f"of polyps with fewer than {settings.min_length} boxes at a time (--min-length)": too_few,
-        f"without a polyp, in tracks shorter than {settings.min_seconds:g} s (--min-seconds) or of "
-        "too low a score (--low)": untracked,
+        f"without a polyp, in tracks shorter than {settings.min_seconds:g} s or "
+        f"{settings.fewest_frames} frames (--min-seconds) or of too low a score (--low)": untracked,
     }
     count = sum(lost.values())
     reasons = [f"{n} {reason}" for reason, n in lost.items() if n]
