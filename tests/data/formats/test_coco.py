@@ -210,6 +210,20 @@ def test_an_image_without_a_number_in_its_name_is_a_procedure_of_one_frame(tmp_p
     assert sorted(counted_from_one["frame"]) == [0, 0, 0, 2]
 
 
+def test_images_of_several_sizes_are_divided_unless_a_polyp_or_a_video_is_named(
+    tmp_path: Path,
+) -> None:
+    images = [image(1, "v_1.jpg"), image(2, "v_2.jpg", width=32), image(3, "v_3.jpg")]
+    path = write(tmp_path / "a.json", images, [box(k, k) for k in (1, 2, 3)])
+    procedures = import_coco(path).data.procedures
+    rows = procedures.select("procedure_id", "patient", "width", "n_frames").rows()
+    assert sorted(rows) == [("v-32x48", "v", 32, 3), ("v-64x48", "v", 64, 4)]
+    of_video = [one | {"sequence_id": "case"} for one in images]
+    for name, shown, fields in (("v", images, {"polyp_id": "p"}), ("case", of_video, {})):
+        path = write(tmp_path / "a.json", shown, [box(k, k, **fields) for k in (1, 2, 3)])
+        assert import_coco(path).data.procedures["procedure_id"].to_list() == [name]
+
+
 def test_broken_files_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", [image(1, "v_0.jpg")], [box(1, 1)])
     path.write_text('[{"image_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]')

@@ -111,14 +111,14 @@ def test_sizes_come_from_each_image_and_folders_are_parts(tmp_path: Path) -> Non
     imported = import_yolo(tmp_path)
     rows = imported.data.detections.select("procedure_id", "x", "w", "image").rows()
     assert rows == [
-        ("v", 16, 32, "train/images/v_0.PNG"),
-        ("v", 32, 64, "train/images/v_1.PNG"),
+        ("v-128x48", 32, 64, "train/images/v_1.PNG"),
+        ("v-64x48", 16, 32, "train/images/v_0.PNG"),
         ("w", 8, 16, "val/images/w_0.PNG"),
     ]
-    assert imported.data.splits == {"train": ["v"], "val": ["w"]}
+    assert imported.data.splits == {"train": ["v-64x48", "v-128x48"], "val": ["w"]}
     sizes = imported.data.procedures.select("procedure_id", "width", "height").rows()
-    assert sizes == [("v", 64, 48), ("w", 32, 32)]
-    assert any("frames of several sizes, the first used" in w for w in imported.lines)
+    assert sizes == [("v-64x48", 64, 48), ("v-128x48", 128, 48), ("w", 32, 32)]
+    assert any("frames of several sizes, divided into" in w for w in imported.lines)
     assert import_yolo(tmp_path, images=False).data.detections["image"].null_count() == 3
     (tmp_path / "val" / "images" / "w_0.PNG").write_bytes(b"no image")
     with pytest.raises(PolyplinkError, match="image that cannot be opened"):

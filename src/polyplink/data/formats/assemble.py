@@ -130,6 +130,29 @@ def first_of_frame(frames: pl.DataFrame, kind: Message, hint: str, faults: Fault
     return leave_out(frames, further, kind, hint, faults)
 
 
+def divide_by_size(frames: pl.DataFrame, among: pl.Expr, faults: Faults) -> pl.DataFrame:
+    """Divide procedures with frames of several sizes into `<procedure>-<width>x<height>`.
+
+    They are of one patient: the procedure, if the patient is unknown. A frame of unknown size
+    stays.
+
+    Args:
+        frames: Columns procedure_id, width, height, patient.
+        among: Whether the procedure of a frame may be divided.
+        faults: Extended by a warning with the procedures that are divided.
+    """
+    width, height = (pl.col(side).cast(pl.Int64, strict=False) for side in ("width", "height"))
+    among &= width.is_not_null() & height.is_not_null()
+    size = pl.when(among).then(pl.format("{}x{}", width, height))
+    several = among & (size.drop_nulls().n_unique().over("procedure_id") > 1)
+    mixed = frames.filter(several).unique("procedure_id", keep="first", maintain_order=True)
+    faults.warn_rows(Message("import.divided"), mixed, "procedure_id")
+    patient = pl.coalesce("patient", pl.when(several).then("procedure_id"))
+    name = pl.format("{}-{}", "procedure_id", size)
+    name = pl.when(several).then(name).otherwise("procedure_id")
+    return frames.with_columns(patient=patient, procedure_id=name)
+
+
 def sizes_of_procedures(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """procedure_id, width and height, from each procedure's first frame with a known size.
 

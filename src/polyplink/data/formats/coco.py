@@ -27,6 +27,7 @@ from polyplink.data.formats.assemble import (
     BoxImport,
     ReadOptions,
     assemble,
+    divide_by_size,
     first_of_frame,
     frame_span,
     no_polyp,
@@ -178,9 +179,10 @@ def import_coco(
     or the procedure in its file name (see `name_frames`; a video's name is its procedure). The
     frame is `frame_index`, `frame_id`, `frame_number` or `frame`, or else the number in the file
     name. An image with neither a procedure nor a frame is the only frame of a procedure of its
-    name. The polyp is `identity_id` or `polyp_id`, or else `track_id` or `instance_id`; a number
-    becomes `<procedure>_<number>`. Keys of polyps may also be in the `attributes` of an annotation.
-    The parts of splits are those of `instances_<part>.json`.
+    name. If no box names its polyp, a procedure of file names with images of several sizes becomes
+    one procedure for each size. The polyp is `identity_id` or `polyp_id`, or else `track_id` or
+    `instance_id`; a number becomes `<procedure>_<number>`. Keys of polyps may also be in the
+    `attributes` of an annotation. The parts of splits are those of `instances_<part>.json`.
 
     Args:
         source: A file, or a folder with `annotations/instances_<part>.json` and `images`.
@@ -230,6 +232,8 @@ def import_coco(
     frames = only_frames(frames, pl.col("stem"), reading.first, faults)
     hint = "keep one image (and one file) for each frame"
     frames = first_of_frame(frames, Message("import.further_image"), hint, faults)
+    if annotated["polyp_id"].null_count() == annotated.height:  # a polyp is in one procedure
+        frames = divide_by_size(frames, pl.col("by_name"), faults)
     places = frames.select("file", "procedure_id", "frame", "image", image_id="id")
     placed = annotated.join(places, on=["file", "image_id"], how="inner", maintain_order="left")
     facts = ["procedure_id", "polyp_id", "track", "histology_class", *_FACTS]
@@ -292,7 +296,8 @@ def _read_annotations(
 
     Returns:
         Faults; images with file, at, id, stem, procedure_id, frame, image, width, height, dataset,
-        part, and empty (whether the image has no annotation); boxes with file, item, at, image_id,
+        part, by_name (whether the procedure is that in the file name), patient (null), and empty
+        (whether the image has no annotation); boxes with file, item, at, image_id,
         category, x, y, w, h, score, polyp_id, track, and facts of the polyp; videos with part and
         columns of `PROCEDURES`.
     """
@@ -350,10 +355,12 @@ def _read_annotations(
     file = pl.lit(file_number, dtype=pl.Int32)
     images = images.with_columns(
         procedure_id=pl.coalesce("procedure_id", "by_name"),
+        by_name=pl.col("procedure_id").is_null(),
+        patient=pl.lit(None, pl.String),
         image=pl.lit(_image_folder(images["image"], root, part)) + pl.col("image"),
         part=pl.lit(part, dtype=pl.String),
         file=file,
-    ).drop("by_name")
+    )
     category_names = {number: name for number, name in names.items() if name is not None}
     category = pl.col("category_id")
     if category_names:
@@ -506,7 +513,7 @@ def _procedures(
     """Rows of procedures from videos, followed by rows from images; frames count from `first`."""
     placed = frames.drop_nulls(["procedure_id", "frame"])
     by_images = placed.group_by("procedure_id", maintain_order=True).agg(
-        pl.col("dataset", "video_name").drop_nulls().first(),
+        pl.col("dataset", "video_name", "patient").drop_nulls().first(),
         datasets=pl.col("dataset").n_unique(),
         **frame_span(first),
     )

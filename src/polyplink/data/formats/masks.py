@@ -20,6 +20,7 @@ from polyplink.data.formats.assemble import (
     BoxImport,
     ReadOptions,
     assemble,
+    divide_by_size,
     first_of_frame,
     frame_span,
     no_polyp,
@@ -111,7 +112,7 @@ def import_masks(
     chunks = [names[i : i + _CHUNK] for i in range(0, len(names), _CHUNK)]
     boxes, sizes = read_tables(read, chunks, reading)
     frames = frames.join(sizes, on="at", how="inner", maintain_order="left")
-    frames = _one_size(frames, faults)
+    frames = divide_by_size(frames, pl.lit(True), faults)
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
         pl.col("width", "height", "patient").first(), **frame_span(reading.first)
     )
@@ -239,21 +240,6 @@ def _frame_table(path: Path, first: int) -> pl.DataFrame:
             "write one row for each, without a polyp_id if it shows several polyps",
         )
     return table
-
-
-def _one_size(frames: pl.DataFrame, faults: Faults) -> pl.DataFrame:
-    """Divide procedures with frames of several sizes into `<procedure>-<width>x<height>`.
-
-    They are of one patient: the procedure, if the patient is unknown.
-    """
-    several = pl.struct("width", "height").n_unique().over("procedure_id") > 1
-    name = pl.format("{}-{}x{}", "procedure_id", "width", "height")
-    kind = Message("import.divided")
-    mixed = frames.filter(several).unique("procedure_id", keep="first", maintain_order=True)
-    faults.warn_rows(kind, mixed, "procedure_id")
-    patient = pl.coalesce("patient", pl.when(several).then("procedure_id"))
-    name = pl.when(several).then(name).otherwise("procedure_id")
-    return frames.with_columns(patient=patient, procedure_id=name)
 
 
 def _read_masks(

@@ -27,6 +27,7 @@ from polyplink.data.formats.assemble import (
     ReadOptions,
     Size,
     assemble,
+    divide_by_size,
     first_of_frame,
     frame_span,
     read_tables,
@@ -73,7 +74,8 @@ def import_yolo(
     else `procedures.csv`, the keys width and height in `data.yaml`, or the frame's image or the
     procedure's video, in this order. Files named only by a number belong to one procedure, named as
     the folder. A file without a number is the only frame of its procedure if it has an image, and
-    left out otherwise.
+    left out otherwise. A procedure with images of several sizes becomes one procedure for each
+    size.
 
     Args:
         source: A folder with `labels/` and optionally `images/` (or `<part>/labels/`).
@@ -108,13 +110,18 @@ def import_yolo(
     if not readable:
         raise PolyplinkError(f"no line of {source} is a box: {left_out}", hint)
     frames = _frames(files, source, reading.first, faults)
-    boxes = boxes.join(frames, on="file", how="inner", maintain_order="left")
+    frames = frames.join(sizes, on="file", how="left", maintain_order="left")
+    frames = frames.with_columns(patient=pl.lit(None, pl.String))
+    frames = divide_by_size(frames, pl.lit(True), faults)
+    of_file = frames.drop("width", "height", "patient")
+    boxes = boxes.join(of_file, on="file", how="inner", maintain_order="left")
     faults.warn_values("import.classes", boxes["class"])
 
     # The procedures, and the videos of those without an image.
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
         **frame_span(reading.first),
         has_no_image=pl.col("image").is_null().all(),
+        patient=pl.col("patient").first(),
     )
     filmed = procedures if reading.video else procedures.filter("has_no_image")
     if size is not None and not reading.images:  # a video would add nothing
@@ -124,8 +131,7 @@ def import_yolo(
 
     # The size of frames, by which the fractions are multiplied.
     if size is None:
-        opened = sizes.join(frames, on="file", maintain_order="left")
-        of_images = sizes_of_procedures(opened, faults)
+        of_images = sizes_of_procedures(frames, faults)
         procedures = procedures.join(
             of_images, on="procedure_id", how="left", maintain_order="left"
         )
