@@ -80,7 +80,7 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     page = (out / "report.html").read_text()
     assert page.count('class="polyp"') == table.height
     removed = clock(desk.procedure(0)["tracklets"][5]["start_s"])
-    assert f"Removed in the review as not a polyp: views at {removed}." in page
+    assert f"Removed in the review as not a polyp: the view at {removed}." in page
     assert "http" not in page.replace("http-equiv", "")
 
 
