@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Compiled modules are kept: each of the hundreds of processes of the tests would compile them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye study-missed study-questions study-short clean
+.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye study-missed study-questions study-short study-rates clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -98,6 +98,9 @@ study-questions: $(READY) ## Answers that a review takes, and wrong decisions; D
 
 study-short: $(READY) ## Counts of recordings with few views; DATA="FOLDER --weights NAME"
 	$(BIN)/python -m tests.studies.short_recordings $(DATA)
+
+study-rates: $(READY) ## Counts from every k-th frame; DATA="PROCEDURES ... --every 1 2 4"
+	$(BIN)/python -m tests.studies.frame_rates $(DATA)
 
 bench: $(READY) ## The hot paths against their rivals, with equal outputs
 	$(BIN)/polyplink bench

@@ -1,0 +1,76 @@
+"""How does a count depend on the frame rate? Run by `make study-rates`.
+
+    make study-rates DATA="PROCEDURES ... --every 1 3 12"
+
+PROCEDURES are data folders of annotated procedures with images, such as `OUT/stills/test` of
+`polyplink calibrate --stills`. Of each, every k-th frame is kept, the shipped detector finds polyps
+in these frames, and the shipped encoder counts them. Everything else is as in `polyplink run`.
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import polyplink
+from polyplink.data.files.trees import image_files
+from polyplink.data.tables import read_data
+from polyplink.evaluate.intervals import draw_weights, resampled_mean
+from polyplink.models.shipped import ENCODER
+from polyplink.report.formats import figure_text
+
+
+def counted(folder: Path, every: int, out: Path) -> pl.DataFrame:
+    """Count the procedures of a folder from every `every`-th of their frames.
+
+    Args:
+        folder: A data folder with its images in frames/PROCEDURE.
+        every: Step between frames.
+        out: An output folder.
+
+    Returns:
+        A row for each procedure: fps, polyps, low, high, and true, the true number of polyps.
+    """
+    data = read_data(folder)
+    (fps,) = data.procedures["fps"].unique() / every
+    for procedure in data.procedures["procedure_id"]:
+        frames = out / "frames" / procedure
+        frames.mkdir(parents=True, exist_ok=True)
+        for number, image in enumerate(image_files(folder / "frames" / procedure)[::every]):
+            if not (frames / f"{number:06d}.jpg").exists():
+                os.link(image, frames / f"{number:06d}.jpg")
+    polyplink.detect_polyps(out / "frames", out / "boxes", fps=fps)
+    counts = polyplink.count(ENCODER, out / "boxes", out=out / "count").value.counts
+    true = data.polyps.group_by("procedure_id").len("true")
+    return counts.join(true, on="procedure_id").with_columns(fps=pl.lit(fps))
+
+
+def main() -> None:
+    """Count from fewer and fewer frames, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folders", type=Path, nargs="+", help="data folders with images")
+    parser.add_argument("--every", type=int, nargs="+", default=[1, 2, 4], help="frames kept")
+    parser.add_argument("--out", type=Path, default=Path("rates"), help="folder for the results")
+    arguments = parser.parse_args()
+    print("| frames a second | count error | counted minus true | intervals that hold |")
+    print("|---|---|---|---|")
+    for every in arguments.every:
+        table = pl.concat(
+            counted(folder, every, arguments.out / f"{place}-every{every}")
+            for place, folder in enumerate(arguments.folders)
+        )
+        off = table.select(pl.col("polyps", "true").cast(pl.Int64)).to_numpy() @ [1, -1]
+        error = resampled_mean(np.abs(off), np.ones(len(off)), draw_weights(len(off))).figure()
+        given = table.drop_nulls("low")
+        held = given.filter(pl.col("true").is_between("low", "high")).height
+        intervals = f"{held} of {given.height}" if given.height else "none given"
+        print(
+            f"| {table['fps'][0]:g} | {figure_text(error, 2)} | {off.mean():+.2f} | {intervals} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
