@@ -38,6 +38,7 @@ from polyplink.report.figures import (
 )
 from tests.conftest import SampleRun
 from tests.evaluate.random_tracklets import boxes_of, random_samples
+from tests.samples import write_procedures
 
 RATES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 
@@ -139,6 +140,15 @@ def test_figures_draw_the_computed_values(
     assert legend_texts(axis) == encoded.table["polyp_id"].unique(maintain_order=True).to_list()
     monkeypatch.setattr("polyplink.report.figures.MOST_IN_LEGEND", 9)
     assert legend_texts(draw_vectors(figure_data, "pca").axes[0]) == []
+
+
+def test_a_curriculum_without_a_bag_is_refused(sample_run: SampleRun, tmp_path: Path) -> None:
+    data = write_procedures(tmp_path, procedures=2, polyps=1, views=1)
+    encoder = load_named(sample_run.run, "cpu")
+    encoder.record.recipe["fragment_length"] = 8  # each procedure has 8 crops
+    figure_data = FigureData(encode([encoder], data), "made", "demo", 1, silent)
+    with pytest.raises(PolyplinkError, match="two fragments of 8 crops of one procedure"):
+        draw_curriculum(figure_data)
 
 
 def test_bars_have_the_figures_of_every_encoder_and_clusterer() -> None:

@@ -88,9 +88,9 @@ def draw_curriculum(data: FigureData) -> Figure:
     length = int(first.record.recipe.get("fragment_length", 8))
     prepared = prepare(data.encoded.folder, data.encoded.prepared.settings, with_crops=False)
     table = prepared.fragments(length)
-    if table.height < 2:
+    if not table["procedure_id"].is_duplicated().any():
         raise PolyplinkError(
-            f"bags need two fragments of {length} crops, and there are {table.height}",
+            f"bags need two fragments of {length} crops of one procedure, and none has two",
             "name another --part",
         )
     procedures, positions = table["procedure_id"].to_numpy(), table["position"].to_numpy()
