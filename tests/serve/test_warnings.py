@@ -111,6 +111,20 @@ def test_a_warning_about_boxes_is_in_the_language_with_names_as_they_are() -> No
     )
 
 
+def test_a_count_of_another_version_is_shown_with_its_english_warnings(
+    folder_with_warnings: tuple[Path, list[Message]],
+) -> None:
+    folder, _ = folder_with_warnings
+    path = folder / "count.json"
+    summary = json.loads(path.read_text())
+    values = {"lost": 2, "frames": 9, "name": "a.mp4"}  # in place of n, frames and name
+    summary["messages"] = [{"kind": "not_decoded", "values": values}]
+    summary["warnings"] = ["2 of 9 frames of a.mp4 cannot be decoded and were skipped."]
+    path.write_text(json.dumps(summary))
+    shown_warnings = Desk(folder).overview()["warnings"]
+    assert shown_warnings == dict.fromkeys(LANGUAGES, summary["warnings"])
+
+
 def test_a_hand_off_is_called_reviewed_only_after_all_questions(
     folder_with_warnings: tuple[Path, list[Message]],
 ) -> None:

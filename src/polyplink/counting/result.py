@@ -6,7 +6,7 @@ only the report draws (crops, similarities, true polyps) is in `report.contents`
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -168,6 +168,11 @@ class Count:
             raise PolyplinkError(
                 f"{path} was not written by `polyplink count` ({reason})", "count again"
             ) from None
+        try:
+            for message in read.messages:
+                message.text()
+        except KeyError:  # another version had another kind or other values
+            return replace(read, messages=tuple(map(Message.of, read.warnings)))
         return read
 
     @property
