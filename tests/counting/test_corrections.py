@@ -111,7 +111,7 @@ def test_every_kind_of_correction_gives_its_pairs() -> None:
     assert decided.unsure == (("d", "e", None),)
     without_removed = decide([*log, correction("not_polyp", "a"), correction("polyp", "e")], IDS)
     assert without_removed.removed == {"a"}
-    assert without_removed.restored == {"e"}
+    assert without_removed.restored == {"b", "c", "e"}  # merged views show a polyp
     # A removed tracklet has no pairs; the others of a merge stay one polyp.
     assert set(without_removed.must) == {("b", "c"), ("d", "e")}
     assert (
@@ -219,6 +219,23 @@ def test_undo_and_redo_are_lines_of_the_log() -> None:
     undone = [*log, correction("undo", of=log[-1].id)]
     assert not decide(undone, IDS).done
     assert decide([*undone, correction("redo", of=log[-1].id)], IDS).done
+
+
+def test_what_was_undone_last_can_be_redone_until_a_new_answer() -> None:
+    first, second = correction("same", "a", "b"), correction("same", "b", "c")
+    log = [first, second, correction("undo", of=first.id)]  # from the list of corrections
+    assert decide(log, IDS).redo == first.id
+    assert decide([*log, correction("redo", of=first.id)], IDS).redo is None
+    assert decide([*log, correction("unsure", "d", "e")], IDS).redo is None
+
+
+def test_views_that_are_merged_show_a_polyp_until_they_are_rejected_again() -> None:
+    log = [correction("not_polyp", "b"), correction("merge", "ab")]
+    decided = decide(log, IDS)
+    assert (decided.must, decided.removed) == ((("a", "b"),), frozenset())
+    assert "b" in decided.restored  # also if the model of false alarms rejects it
+    assert decide([*log, correction("undo", of=log[1].id)], IDS).removed == {"b"}
+    assert decide([*log, correction("not_polyp", "b")], IDS).removed == {"b"}
 
 
 def test_whatever_changes_a_finished_procedure_opens_it_again() -> None:

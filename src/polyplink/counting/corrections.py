@@ -237,8 +237,8 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     active = [answer for name, answer in answers.items() if name not in undone]
     shows: dict[str, bool] = {}
     for answer in active:
-        if answer.kind in ("not_polyp", "polyp"):
-            shows |= dict.fromkeys(answer.tracklets, answer.kind == "polyp")
+        if answer.kind in ("not_polyp", "polyp", "merge"):  # what is merged with a polyp shows one
+            shows |= dict.fromkeys(answer.tracklets, answer.kind != "not_polyp")
     counted = {name for name in present if shows.get(name, True)}
     must: list[Pair] = []
     cannot: list[Pair] = []
@@ -268,10 +268,6 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
     ]
     missed = [answer for answer in active if answer.kind == "missed"]
     not_missed = [answer.frame for answer in active if answer.kind == "not_missed"]
-    order = list(answers)
-    latest = next(reversed(undone), None)
-    # A new answer after an undo leaves nothing to redo.
-    newer = set(order[order.index(latest) :] if latest else ()).difference(undone)
     return Decided(
         must=tuple(must),
         cannot=tuple(cannot),
@@ -283,7 +279,7 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         set_aside=set_aside,
         undone=frozenset(undone),
         undo=active[-1].id if active else None,
-        redo=None if newer else latest,
+        redo=_to_redo(log, undone),
         done=_is_finished(log, active),
     )
 
@@ -295,6 +291,17 @@ def _is_finished(log: Sequence[Correction], active: Sequence[Correction]) -> boo
     at = log.index(active[-1])
     earlier = {line.id for line in log[:at]}
     return all(line.of not in earlier for line in log[at:])
+
+
+def _to_redo(log: Sequence[Correction], undone: dict[str, None]) -> str | None:
+    """The correction that was undone last; None if a new answer was given since."""
+    latest = next(reversed(undone), None)
+    for line in reversed(log):
+        if line.kind == "undo" and line.of == latest:
+            return latest
+        if line.kind not in ("undo", "redo"):
+            return None
+    return None
 
 
 def views_key(tracklets: pl.DataFrame) -> str:
