@@ -17,7 +17,12 @@ from polyplink.cli.count import count
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
-from polyplink.counting.count_part import count_messages, count_part, counted_procedures
+from polyplink.counting.count_part import (
+    count_messages,
+    count_part,
+    counted_procedures,
+    views_table,
+)
 from polyplink.counting.interval import Coverage
 from polyplink.counting.link import LinkedPart, link_messages, link_part, linked_boxes
 from polyplink.counting.result import Count
@@ -51,6 +56,18 @@ def test_a_count_of_an_earlier_version_is_read(count_folder: Path, tmp_path: Pat
     text = (count_folder / "count.json").read_text()
     (tmp_path / "count.json").write_text(text.replace('"confidence"', '"sureness"'))
     assert Count.read(tmp_path) == Count.read(count_folder)
+
+
+def test_tables_round_probabilities_as_the_count_does(part: LinkedPart) -> None:
+    first, *others = part.procedures
+    scores = np.array([0.99997, 0.00003, 1.0, 0.0, 0.31416, np.nan])
+    odd = replace(first, identities=replace(first.identities, scores=scores))
+    linked = replace(part, procedures=[odd, *others])
+    views = views_table(linked).filter(procedure=first.procedure_id)
+    by_tracklet = dict(views.select("tracklet", "probability").iter_rows())
+    assert list(by_tracklet.values()) == [0.9999, 0.0001, 1.0, 0.0, 0.3142, None]
+    groups = counted_procedures(linked)[0].groups
+    assert by_tracklet == {t.tracklet_id: t.confidence for g in groups for t in g.tracklets}
 
 
 def test_every_tracklet_is_in_one_group_and_tables_agree(count_folder: Path) -> None:

@@ -280,7 +280,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
         of_views = part.point.read(procedure.tracklets.views.vectors, np.arange(n))
         columns = {
             "polyp": [names[label] for label in identities.labels],
-            "probability": identities.scores,
+            "probability": [_or_none(score) for score in identities.scores.tolist()],
             "converged": [identities.converged] * n,
             "size_mm": [reading.size_mm for reading in of_views],
             "adenoma": [reading.adenoma for reading in of_views],
@@ -297,6 +297,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
     return pl.concat(tables).select(
         "polyp",
         "converged",
+        "probability",
         "size_mm",
         "adenoma",
         procedure="procedure_id",
@@ -305,8 +306,7 @@ def views_table(part: LinkedPart) -> pl.DataFrame:
         end_s=((pl.col("last_frame") + 1) / fps).round(2),
         start_frame="first_frame",
         end_frame="last_frame",
-        probability=pl.col("probability").fill_nan(None).round(4),
-        shows_polyp=pl.col("shows_polyp").round(4),
+        shows_polyp=pl.col("shows_polyp").map_elements(_or_none, pl.Float64),
         bridged=pl.col("bridged").round(4),
         track_id=pl.col("tracklet_id").replace_strict(number, return_dtype=pl.Int64),
     )
