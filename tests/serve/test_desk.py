@@ -266,6 +266,10 @@ def test_merging_views_merges_their_polyps(desk: Desk) -> None:
     after = desk.correct(0, {"kind": "merge", "rows": [first_row, second_row]})
     assert [group["rows"] for group in after["groups"]] == [[0, 1, 2, 3, 4, 5]]
     assert sorted(after["log"][-1]["rows"]) == [0, 1, 2, 3, 4, 5]
+    # A view that was left out is counted again.
+    assert desk.correct(0, {"kind": "not_polyp", "rows": [5]})["tracklets"][5]["polyp"] is None
+    after = desk.correct(0, {"kind": "merge", "rows": [0, 5]})
+    assert [group["rows"] for group in after["groups"]] == [[0, 1, 2, 3, 4, 5]]
 
 
 def test_polyps_that_look_alike_are_named_as_corrected(
@@ -364,6 +368,10 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
         field = masked.field_of(name)
         assert field is not None
         assert pixels(masked.frame(name, 7)).shape[:2] == field.shape
+    # A name that no file can have.
+    renamed = replace(data, procedures=procedures.with_columns(procedure_id=pl.lit("/case.mp4")))
+    pictures_of_none = Pictures(replace(prepared, detections=named.clear(), data=renamed), tmp_path)
+    assert not pictures_of_none.recorded("/case.mp4")
     # Of many recordings, those used last are open.
     for number in range(OPEN_VIDEOS + 2):
         write_video(tmp_path / f"other{number}.mp4", 2)

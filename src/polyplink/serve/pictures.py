@@ -7,7 +7,6 @@ some rectangles, or everything outside the endoscope's visible field, can be mad
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, lru_cache
-from glob import escape
 from pathlib import Path, PurePosixPath
 from threading import Lock
 
@@ -144,8 +143,7 @@ class Pictures:
             place = image_place(image)
             names = [] if place.frame is None else [place.file]
         else:
-            candidates = source.glob(f"{escape(procedure)}.*")
-            names = [p.name for p in candidates if p.stem == procedure and is_video(p.name)]
+            names = [p.name for p in source.glob("*") if p.stem == procedure and is_video(p.name)]
         return names[0] if len(names) == 1 and (source / names[0]).is_file() else None
 
     def _source(self, procedure: str) -> Path:
