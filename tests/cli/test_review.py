@@ -165,18 +165,28 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     beside, _ = fit_reviews([desk, unfinished], finished_procedures(desk), before)
     assert beside == with_missed
     desk.correct(0, {"kind": "undo", "of": state["missed"][0]["id"]})
-    # Links that count worse than those of the weights are not used. What the reviewer rejected is
-    # no error of links.
+    # What the reviewer rejected is linked in a new count too, and counted as a polyp.
     rejected = desk.procedure(0)["groups"][0]["rows"]
     desk.correct(0, {"kind": "not_polyp", "rows": rejected})
     desk.correct(0, {"kind": "done"})
+    finished = finished_procedures(desk)
+    assert [row for row, polyp in enumerate(finished[0].polyps) if polyp is None] == rejected
+    with_false_alarm, _ = fit_reviews([desk], finished, before)
+    assert with_false_alarm.error == pytest.approx(1 / 5)
+    # What the model of false alarms rejects is not, even if the reviewer restored it.
+    counted, *others = desk.count.procedures
+    alarm = counted.groups[1].tracklets[0]
+    desk.count = replace(desk.count, procedures=(replace(counted, alarms=(alarm,)), *others))
+    assert alarm.tracklet_id not in finished_procedures(desk)[0].table["tracklet_id"]
+    desk.count = replace(desk.count, procedures=(counted, *others))
+    # Links that count worse than those of the weights are not used.
     rng, mixed_up = np.random.default_rng(0), []
     for procedure in finished_procedures(desk):
         polyps = procedure.table["polyp_id"].gather(rng.permutation(procedure.table.height))
         mixed_up.append(replace(procedure, table=procedure.table.with_columns(polyp_id=polyps)))
     point, (note,) = fit_reviews([desk], mixed_up, fitted)
     assert point is fitted
-    assert "of the weights by 0.00: the weights keep theirs" in note
+    assert "of the weights by 0.20: the weights keep theirs" in note
     with pytest.raises(PolyplinkError, match="judged on others, but one is marked as finished"):
         fit_reviews([desk], finished_procedures(desk)[:1], before)
     assert {name for _, name, _ in record.seen.validated} >= set(desk.names)

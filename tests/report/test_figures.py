@@ -1,6 +1,7 @@
 """Figures of encoders: drawn values equal computed ones, and their parts equal loops."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -144,8 +145,9 @@ def test_figures_draw_the_computed_values(
 
 def test_a_curriculum_without_a_bag_is_refused(sample_run: SampleRun, tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=2, polyps=1, views=1)
-    encoder = load_named(sample_run.run, "cpu")
-    encoder.record.recipe["fragment_length"] = 8  # each procedure has 8 crops
+    loaded = load_named(sample_run.run, "cpu")
+    recipe = {**loaded.record.recipe, "fragment_length": 8}  # each procedure has 8 crops
+    encoder = replace(loaded, weights_record=replace(loaded.record, recipe=recipe))
     figure_data = FigureData(encode([encoder], data), "made", "demo", 1, silent)
     with pytest.raises(PolyplinkError, match="two fragments of 8 crops of one procedure"):
         draw_curriculum(figure_data)

@@ -22,7 +22,7 @@ class Learned(ShownFields):
     Attributes:
         weights: The weights with links and operating point of the reviews.
         data: Data folder of the reviewed procedures with the corrected identities, for `train`.
-        procedures: Procedures that the links were fitted on: those marked as finished.
+        procedures: Procedures of the fit: those marked as finished.
         links: Data that the links were fitted on, and how well they count there.
         warnings: Warnings for the user, as that the links of the weights are kept.
     """
@@ -84,7 +84,7 @@ def learn_from(
                 "give the weights of the count",
             )
     labelled = [labels for desk in desks for labels in finished_procedures(desk)]
-    if not labelled:
+    if not any(any(procedure.polyps) for procedure in labelled):
         raise PolyplinkError(
             f"no procedure with a polyp in {', '.join(map(str, reviewed))} is marked as finished",
             "mark some as finished in `polyplink review`",

@@ -8,7 +8,7 @@ import polars as pl
 
 from polyplink.associate.identities import OperatingPoint, identify
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting.link import ProcedureTracklets
+from polyplink.counting.link import ProcedureTracklets, views_to_link
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.origin import box_source
 from polyplink.serve.desk import Desk
@@ -60,8 +60,9 @@ def fit_reviews(
     )
     if point.error is None:
         raise PolyplinkError(point.origin, "finish the review of more procedures")
-    assert point.error is not None
-    error_before = np.mean([_count_error(procedure, before, polyps) for procedure in labelled])
+    # As the error of the new one, over procedures with a tracklet of a polyp.
+    with_polyp = [procedure for procedure in labelled if any(procedure.polyps)]
+    error_before = np.mean([_count_error(procedure, before, polyps) for procedure in with_polyp])
     if point.error > error_before:
         note = (
             f"links fitted on the reviews would count them off by {point.error:.2f} polyps, those "
@@ -80,13 +81,20 @@ def _count_error(
 
 
 def finished_procedures(desk: Desk) -> list[ProcedureTracklets]:
-    """The finished procedures of a desk, with the corrected identities as their polyps."""
-    labelled = []
-    for index, name in enumerate(desk.names):
+    """The finished procedures of a desk, with the corrected identities as their polyps.
+
+    Their tracklets are those that a new count links: also what the reviewer rejected, of no polyp,
+    and not what the model of false alarms rejected, even if the reviewer restored it.
+    """
+    finished = []
+    for index, counted in enumerate(desk.count.procedures):
         solved = desk.solve(index)
-        if solved.decided.done and solved.views is not None:
-            table = solved.table[solved.counted]
-            polyps = [f"P{(solved.polyps[row] or 0) + 1}" for row in solved.counted]
-            table = table.with_columns(polyp_id=pl.Series(polyps))
-            labelled.append(ProcedureTracklets(name, table, solved.views))
-    return labelled
+        alarms = [alarm.tracklet_id for alarm in counted.alarms]
+        rows = (~solved.table["whole"].is_in(alarms)).arg_true().to_list()
+        if not solved.decided.done or not rows:
+            continue
+        polyps = [None if polyp is None else f"P{polyp + 1}" for polyp in solved.polyps]
+        table = solved.table.with_columns(polyp_id=pl.Series(polyps, dtype=pl.String))[rows]
+        views = views_to_link(desk.prepared, table, desk.row_vectors(solved.table)[rows])
+        finished.append(ProcedureTracklets(counted.procedure_id, table, views))
+    return finished
