@@ -14,6 +14,7 @@ import simplejpeg
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files import video
+from polyplink.data.files.folders import natural_order
 from polyplink.data.origin import read_origin
 from polyplink.data.tables import DataSet, read_data
 from polyplink.detect import first_pass
@@ -90,6 +91,18 @@ def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
         np.testing.assert_array_equal(prepare(tmp_path / "data", SETTINGS).crops("p1"), crops)
         assert ("p1.npy is damaged" in caplog.text) == bool(name)
         assert not [*(tmp_path / "data" / "kept").iterdir()]
+
+
+def test_crops_of_boxes_with_the_same_area_are_found_without_the_recording(tmp_path: Path) -> None:
+    frames = tmp_path / "p1_frames"
+    write_frames(frames)
+    boxes = np.array([[2.0, 2, 60, 44, 0.9], [2.4, 2, 60, 44, 0.8]])  # one crop: the whole frame
+    detect_into(find_recordings(frames), lambda image: boxes, tmp_path / "data", SETTINGS)
+    shutil.rmtree(frames)  # as after a count of a camera, which has none
+    prepared = prepare(tmp_path / "data", SETTINGS)
+    first, second = (prepared.crops("p1")[row] for row in prepared.tracklets["crop_first"])
+    assert prepared.tracklets["n_crops"].to_list() == [len(prepared.crops("p1")) // 2] * 2
+    np.testing.assert_array_equal(first, second)
 
 
 def test_every_frame_of_a_video_is_decoded_once(
@@ -219,6 +232,20 @@ def test_images_of_several_sizes_are_not_one_recording(tmp_path: Path) -> None:
     recordings = find_recordings(tmp_path / "p1")
     with pytest.raises(PolyplinkError, match=r"f7.jpg is 66 x 48, .* first image is 64 x 48; keep"):
         detect_into(recordings, lambda image: np.zeros((0, 5)), tmp_path / "d", SETTINGS)
+
+
+def test_a_first_image_that_does_not_decode_is_counted_as_any_other(tmp_path: Path) -> None:
+    write_frames(tmp_path / "p1")
+    first, *others = sorted((tmp_path / "p1").iterdir(), key=lambda path: natural_order(path.name))
+    first.write_bytes(first.read_bytes()[:200])
+    (recording,) = find_recordings(tmp_path / "p1")
+    assert (recording.n_frames, recording.width, recording.height) == (N, WIDTH, HEIGHT)
+    _, left_out = detect_into([recording], MovingBox(), tmp_path / "d", SETTINGS)
+    assert left_out["p1"].frames == 1
+    for path in others:
+        path.write_bytes(b"")
+    with pytest.raises(PolyplinkError, match="p1: no image can be decoded; copy"):
+        find_recordings(tmp_path / "p1")
 
 
 def test_several_threads_return_the_same_boxes_as_one(tmp_path: Path) -> None:

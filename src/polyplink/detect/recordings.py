@@ -11,7 +11,7 @@ from polyplink.core.messages import Message
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
 from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, images_in, videos_in
 from polyplink.data.files.image_names import frame_name
-from polyplink.data.files.images import Picture, decoded_image, read_picture
+from polyplink.data.files.images import Picture, read_picture
 from polyplink.data.files.video import NOTICEABLE, open_video
 from polyplink.tracklets.box_runs import USUAL_FPS
 
@@ -185,10 +185,13 @@ def _images(folder: Path, fps: float | None) -> Recording | None:
     images = images_in(folder)
     if not images:
         return None
-    height, width = decoded_image(folder / images[0]).shape[:2]
+    decoded = (read_picture(folder / name) for name in images)
+    first = next((picture for picture in decoded if picture is not None), None)
+    if first is None:
+        raise PolyplinkError(f"{folder}: no image can be decoded", "copy the recording again")
     # REAL-Colon's folders are named after their procedures, `001-001_frames`.
     name = folder.resolve().name.removesuffix("_frames")
-    return Recording(name, folder, images, len(images), fps, width, height)
+    return Recording(name, folder, images, len(images), fps, *first.size)
 
 
 def _video(path: Path, fps: float | None) -> Recording:

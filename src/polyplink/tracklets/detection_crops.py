@@ -109,8 +109,10 @@ def copy_saved_crops(
     needed_areas = pl.DataFrame(areas, schema=dict.fromkeys(AREA, pl.Int64)).with_columns(
         frame=pl.Series([frame.frame for frame in frames for _ in frame.rows], dtype=pl.Int64)
     )
-    rows = needed_areas.join(places, ["frame", *AREA], how="left", maintain_order="left")["row"]
-    if rows.null_count() or len(rows) != needed_areas.height:
+    place = ["frame", *AREA]
+    distinct = places.unique(place, keep="first")  # boxes of one frame may have one area
+    rows = needed_areas.join(distinct, place, how="left", maintain_order="left")["row"]
+    if rows.null_count():
         return None
     # Sorted by row in the new file, which is written sequentially.
     ordered = rows.to_numpy()[np.argsort(np.concatenate([frame.rows for frame in frames]))]
