@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO, TextIOWrapper
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread, current_thread
@@ -35,6 +36,7 @@ from polyplink.streaming.sources import (
     TimedFrame,
     captured,
     frames_from,
+    open_source,
 )
 
 SIDE = 8
@@ -354,3 +356,21 @@ def test_an_event_that_a_killed_count_wrote_in_part_is_removed(tmp_path: Path) -
         write_event({"event": "finished"})
     events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
     assert events == ["count", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"frame": \xff\xfe}', "stdin, line 3 is not valid JSON"),
+        (b'{"frame": 2147483647}', "stdin, line 3: frame is 2147483647"),
+    ],
+)
+def test_frames_before_a_malformed_line_of_stdin_are_read(
+    line: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = b'{"fps": 25, "width": 64, "height": 48}\n{"frame": 0}\n'
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(head + line), encoding="utf-8"))
+    frames = open_source("-").frames
+    assert next(frames).number == 0
+    with pytest.raises(PolyplinkError, match=said):
+        next(frames)

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from io import TextIOWrapper
 from pathlib import Path
 from threading import Condition, Event, Thread
 from typing import IO, Any, Literal
@@ -41,7 +42,8 @@ Arrival = tuple[float | None, Any, Floats | None]  # time, a decoder's frame or 
 
 AHEAD = 8  # most frames that wait
 LONGEST_LINE = 16 << 20  # characters
-LARGEST, LARGEST_FRAME = (1000.0, 16_384, 16_384), 2**31 - 1  # fps, width, height
+LARGEST = (1000.0, 16_384, 16_384)  # fps, width, height
+LARGEST_FRAME = 2**31 - 2  # the tables hold the number of frames in 32 bits
 CLOSING = 1.0  # seconds that the end of a count waits for its source and detector to end
 PATIENCE = 10.0  # seconds to wait for a stream to open, and at least for its next packet
 CHECKED = 100  # first frames of a program: their rate is compared with the stated one
@@ -552,7 +554,8 @@ def open_source(
     """
     if source == STDIN:
         pictures = None if recording is None else _one_recording(Path(recording), fps)
-        return boxes_from(sys.stdin, "stdin", pictures, fps=fps)
+        lines = TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+        return boxes_from(lines, "stdin", pictures, fps=fps)
     if recording is not None:
         raise PolyplinkError(
             f"--recording is given beside {source}", "leave it out; it is for boxes on stdin (-)"
