@@ -111,24 +111,34 @@ class TrackletOptions(TypedDict, total=False):
     ]
     min_seconds: Annotated[
         float | None,
-        Option(min=0, help="A detector's boxes: shortest track, seconds [0.5]; 0: every box."),
+        Option(
+            min=0,
+            help="A detector's boxes: shortest track, seconds [the detector's, or 0.5]; 0: all.",
+        ),
     ]
     bridge: Annotated[
         float | None,
         Option(min=0, help="A detector's boxes: longest gap within a track, seconds [0.7]."),
     ]
     high: Annotated[
-        float | None, Option(min=0, max=1, help="Score from which a box starts a track [0.4].")
+        float | None,
+        Option(
+            min=0, max=1, help="Score from which a box starts a track [the detector's, or 0.4]."
+        ),
     ]
     low: Annotated[
-        float | None, Option(min=0, max=1, help="Score from which a box continues a track [0.1].")
+        float | None,
+        Option(
+            min=0, max=1, help="Score from which a box continues a track [the detector's, or 0.1]."
+        ),
     ]
     nested: Annotated[
         float | None,
         Option(
             min=0,
             max=1,
-            help="Largest share of a box that starts a track within the box of another track [1].",
+            help="Largest share of a box that starts a track within the box of another track "
+            "[the detector's, or 1].",
         ),
     ]
     tracker: Annotated[

@@ -21,6 +21,14 @@ from polyplink.core.entry_points import package_of, plugin_entries
 Named = TypeVar("Named")
 
 MISTAKE, UNEXPECTED, INTERRUPTED = 2, 3, 130  # exit codes
+# What libraries say where memory is short: the loader, threads, torch, and C++.
+NO_MEMORY = (
+    "failed to map segment",
+    "can't start new thread",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "bad_alloc",
+)
 LONGEST_PART = 400  # characters of either part of a message
 LONGEST_MESSAGE = 1200  # characters of a printed error or warning
 PART = "_polyplink_part"  # attribute of an exception: the part that was running
@@ -208,10 +216,16 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
         sys.exit(0)
     except OSError as error:
         _stop(system_error(error), MISTAKE)
-    except MemoryError:
-        _stop("there is not enough memory; close other programs, or give fewer --workers", MISTAKE)
     except Exception as error:
+        if _lacks_memory(error):
+            hint = "close other programs, or give fewer --workers"
+            _stop(f"there is not enough memory; {hint}", MISTAKE)
         _stop(_fault(error, doing), UNEXPECTED)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether an exception of Python or a library says that the system gives no more memory."""
+    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in NO_MEMORY)
 
 
 def _stop(message: str, code: int) -> NoReturn:

@@ -194,12 +194,18 @@ export function openQuestions(state) {
   return open ? count("questions", open) : nothingOpen(state, "questions");
 }
 
-export const notice = (state) => [
-  state.gone && h("p", { class: "warn", role: "alert" }, t(state.gone)),
-  state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
-  outdated(state.overview),
-  warningList(t("warnings"), state.overview?.warnings[spoken()] ?? []),
-];
+export function notice(state) {
+  const warnings = state.overview?.warnings[spoken()] ?? [];
+  const n = state.overview?.procedures.length ?? 0;
+  const ofOthers = state.procedure && n > 1 && warnings.length > 0;
+  return [
+    state.gone && h("p", { class: "warn", role: "alert" }, t(state.gone)),
+    state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
+    outdated(state.overview),
+    ofOthers && h("p", { class: "soft" }, t("warnings.of_all", { n })),
+    warningList(t("warnings"), warnings),
+  ];
+}
 
 /** That reviews are not used because a new count has other views. */
 function outdated(overview) {
