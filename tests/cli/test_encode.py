@@ -33,10 +33,6 @@ def mean_colour(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
     return np.stack(means).astype(np.float32)
 
 
-def refuse_to_embed(crops: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-    raise AssertionError("embedded twice")
-
-
 COLOUR = NamedEncoder("colour", "colour-once", mean_colour, torch.device("cpu"), recipe().prepare)
 
 
@@ -57,9 +53,11 @@ def test_vectors_are_cached_and_damaged_files_are_recomputed(
     file = vectors_folder(encoder, second.prepared) / f"{stem}.parquet"
     stored, content = read_embeddings(file), file.read_bytes()
     narrow = replace(stored, vectors=stored.vectors[:, :3])
+    of_other_rows = replace(stored, tracklet_ids=[f"other {k}" for k in range(6)])
     for corrupt in (
         lambda: file.write_bytes(b"junk"),
         lambda: write_embeddings(file, narrow),
+        lambda: write_embeddings(file, of_other_rows),
         lambda: write_embeddings(file, replace(stored, vectors=stored.vectors * np.nan)),
         lambda: write_embeddings(file, replace(stored, weights_id="others")),
     ):
@@ -85,27 +83,6 @@ def test_a_file_that_holds_no_table_is_not_replaced(sample_run: SampleRun, tmp_p
     with pytest.raises(PolyplinkError, match=r"notes\.parquet is a file of another kind"):
         embed_data(sample_run.run, sample_run.data, out=notes)
     assert notes.read_text() == "mine"
-
-
-def test_vectors_are_cached_by_key_and_clip_length(sample_run: SampleRun) -> None:
-    clip = 4
-    first = encode([COLOUR], sample_run.data, "eval", clip=clip)
-    cached = replace(COLOUR, embedder=refuse_to_embed)
-    second = encode([cached], sample_run.data, "eval", clip=clip)
-    assert np.array_equal(first.vectors["colour"], second.vectors["colour"])
-    # A cached file with the vectors of other rows is not used.
-    train_part = encode([COLOUR], sample_run.data, "train", clip=clip)
-    eval_file, train_file = (
-        vectors_folder(COLOUR, encoded.prepared, clip)
-        / f"{encoded.prepared.stem(encoded.prepared.procedures[0])}.parquet"
-        for encoded in (first, train_part)
-    )
-    eval_file.write_bytes(train_file.read_bytes())
-    with pytest.raises(AssertionError, match="embedded twice"):
-        encode([cached], sample_run.data, "eval", clip=clip)
-    assert len(encode([COLOUR], sample_run.data, "eval", clip=clip).vectors["colour"]) == len(
-        first.table
-    )
 
 
 def test_fragments_have_the_polyps_of_their_tracklets(sample_run: SampleRun) -> None:
