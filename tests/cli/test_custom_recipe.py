@@ -79,17 +79,14 @@ def test_mistakes_in_recipe_files_are_refused(recipe_file: Path, sample_run: Sam
         "did you mean loss.least?",
     )
     broken = recipe_file.parent / "broken_recipe.py"
-    broken.write_text("import nothing_like_that")
-    assert_refused(
-        polyplink("train", broken, sample_run.data), "No module named 'nothing_like_that'"
-    )
-    broken.write_text("x = 1\nx / 0\n")
-    assert_refused(
-        polyplink("train", broken, sample_run.data), "ZeroDivisionError: division by zero, line 2)"
-    )
-    broken.write_text("from polyplink.recipes.by_name import find_recipe\nfind_recipe('ntsll')\n")
-    message = f"{broken}: no recipe 'ntsll'; did you mean ntssl?"
-    assert_refused(polyplink("train", broken, sample_run.data), message)
+    unknown = "from polyplink.recipes.by_name import find_recipe\nfind_recipe('ntsll')\n"
+    for text, message in (
+        ("import nothing_like_that", "No module named 'nothing_like_that'"),
+        ("x = 1\nx / 0\n", "ZeroDivisionError: division by zero, line 2)"),
+        (unknown, f"{broken}: no recipe 'ntsll'; did you mean ntssl?"),
+    ):
+        broken.write_text(text)
+        assert_refused(polyplink("train", broken, sample_run.data), message)
     json_file = recipe_file.parent / "json.py"
     json_file.write_text("")
     assert_refused(

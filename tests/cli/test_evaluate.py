@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 import torch
 
-from polyplink import evaluate_weights
+from polyplink import Result, evaluate_weights
+from polyplink.cli.evaluate import Evaluated
 from polyplink.cli.verb import UNMEASURED
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
@@ -35,6 +36,12 @@ def renamed_data(sample_run: SampleRun, tmp_path_factory: pytest.TempPathFactory
     parts = {"eval": NAMES, "val": NAMES[:2], "test": NAMES[2:]}
     write_data(folder, DataSet.of(data.detections, other, data.polyps, parts))
     return folder
+
+
+def evaluate(weights: Path, data: Path, out: Path, **options: Any) -> Result[Evaluated]:
+    """Evaluate on a CPU, by default without baselines."""
+    settings: dict[str, Any] = {"baselines": False, "device": "cpu", **options}
+    return evaluate_weights(weights, data, out=out, **settings)
 
 
 @pytest.fixture(autouse=True)
@@ -89,20 +96,12 @@ def test_settings_chosen_on_another_part_and_tasks_by_name(
     (tmp_path / "out" / "trackeval" / "trackers").mkdir(parents=True)
     for name in ("mine.csv", "queries.parquet", "trackeval/trackers/a.txt"):
         (tmp_path / "out" / name).touch()
-    result = evaluate_weights(
-        sample_run.weights,
-        renamed_data,
-        out=tmp_path / "out",
-        part="test",
-        choose_on="val",
-        grid="demo",
-        tasks=["counting"],
-        clusterers=["dbscan", "ap"],
-        visual="sigmoid",
-        time="frames",
-        baselines=False,
-        device="cpu",
-    ).value
+    options: dict[str, Any] = {"part": "test", "choose_on": "val", "tasks": ["counting"]}
+    options |= {"grid": "demo", "clusterers": ["dbscan", "ap"], "visual": "sigmoid"}
+    evaluated = evaluate(
+        sample_run.weights, renamed_data, tmp_path / "out", time="frames", **options
+    )
+    result = evaluated.value
     ours = result.evaluation.encoders["ntssl-demo"]
     assert list(ours.counting) == ["dbscan", "ap"]
     for name, counting in ours.counting.items():
@@ -131,16 +130,9 @@ def test_the_report_has_intervals_only_of_boxes_that_the_calibration_covers(
         operating = {**record.operating, "spread": 2.0, "calibration": calibration}
         weights = tmp_path / boxes / "weights.safetensors"
         save_weights(weights, encoder, replace(record, operating=operating))
-        evaluated = evaluate_weights(
-            weights,
-            renamed_data,
-            out=tmp_path / boxes / "out",
-            part="val",
-            tasks=["retrieval"],
-            baselines=False,
-            device="cpu",
-        ).value
-        lows = [procedure.counted.low for procedure in evaluated.page.procedures]
+        out = tmp_path / boxes / "out"
+        evaluated = evaluate(weights, renamed_data, out, part="val", tasks=["retrieval"])
+        lows = [procedure.counted.low for procedure in evaluated.value.page.procedures]
         assert [low is not None for low in lows] == [covered, covered]
 
 
@@ -152,20 +144,14 @@ def test_unknown_polyps_and_a_part_without_procedures_are_refused(
     parts = {"eval": NAMES[4:], "none": []}
     write_data(tmp_path, DataSet.of(unknown, data.procedures, data.polyps, parts))
     with pytest.raises(PolyplinkError, match="column polyp_id is empty"):
-        evaluate_weights(sample_run.weights, tmp_path, out=tmp_path, device="cpu")
+        evaluate(sample_run.weights, tmp_path, tmp_path)
     with pytest.raises(PolyplinkError, match="the part has no procedure to evaluate"):
-        evaluate_weights(sample_run.weights, tmp_path, out=tmp_path, part="none", device="cpu")
+        evaluate(sample_run.weights, tmp_path, tmp_path, part="none")
 
 
 def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"grid": "demo", "baselines": False}
-    result = evaluate_weights(
-        sample_run.weights,
-        sample_run.data,
-        out=tmp_path / "out",
-        clusterers=["threshold", "links"],
-        **options,
-    ).value
+    inputs = sample_run.weights, sample_run.data, tmp_path / "out"
+    result = evaluate(*inputs, grid="demo", clusterers=["threshold", "links"]).value
     figures = result.evaluation.encoders["ntssl-demo"].figures
     assert figures["threshold/FR"].value is None
     assert figures["tracking/threshold/HOTA"].value is None
@@ -176,9 +162,7 @@ def test_one_procedure_has_no_counting_figures(sample_run: SampleRun, tmp_path: 
     counting: dict[str, Any] = {"tasks": ("counting",), "clusterers": ["threshold"]}
     earlier = tmp_path / "out" / "clusterers.csv"
     earlier.touch()
-    counting_only = evaluate_weights(
-        sample_run.weights, sample_run.data, out=tmp_path / "out", **counting, **options
-    )
+    counting_only = evaluate(*inputs, grid="demo", **counting)
     assert not earlier.exists()  # one clusterer has none to be compared with
     assert str(counting_only.printed[-2]).endswith(f"differences: {tmp_path / 'out/figures.csv'}")
     uncovered, unmeasured = counting_only.warnings
@@ -194,17 +178,8 @@ def test_counting_of_procedures_of_one_polyp_each_is_said_to_show_nothing(
     parts = {"one": tables.part(None)}
     other = tables.procedures.with_columns(dataset=pl.lit("another"))
     write_data(data, DataSet.of(tables.detections, other, tables.polyps, parts))
-    result = evaluate_weights(
-        sample_run.weights,
-        data,
-        out=tmp_path / "out",
-        part="one",
-        tasks=["counting"],
-        clusterers=["threshold", "links"],
-        grid="demo",
-        baselines=False,
-        device="cpu",
-    )
+    options = {"part": "one", "tasks": ["counting"], "clusterers": ["threshold", "links"]}
+    result = evaluate(sample_run.weights, data, tmp_path / "out", grid="demo", **options)
     no_links, nothing, arbitrary = result.warnings[-3:]
     assert no_links.startswith("No learned links: ")
     assert nothing.startswith("Counting and tracking show nothing here")
@@ -224,15 +199,8 @@ def test_procedures_of_one_patient_are_said_to_make_intervals_too_narrow(
     write_data(data, DataSet.of(tables.detections, other, tables.polyps, parts))
 
     def warnings_of(part: str) -> list[str]:
-        result = evaluate_weights(
-            sample_run.weights,
-            data,
-            out=tmp_path / part,
-            part=part,
-            tasks=["retrieval"],
-            baselines=False,
-            device="cpu",
-        )
+        options = {"part": part, "tasks": ["retrieval"]}
+        result = evaluate(sample_run.weights, data, tmp_path / part, **options)
         return [w for w in result.warnings if "independent" in w and w in result.value.notes]
 
     (warning,) = warnings_of("shared")
@@ -276,9 +244,7 @@ def test_an_evaluation_of_probes_writes_no_other_tables(
     sample_run: SampleRun, labelled: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    result = evaluate_weights(
-        sample_run.weights, labelled, out=out, tasks=["size"], baselines=False
-    ).value
+    result = evaluate(sample_run.weights, labelled, out, tasks=["size"]).value
     assert {metric.group for metric in result.comparison.metrics} == {
         "Size, probe: larger than 5 mm"
     }
@@ -297,14 +263,7 @@ def test_missing_columns_and_classes_are_refused_before_crops_are_cut(
     folder = tmp_path / "data"
     write_data(folder, DataSet.of(data.detections, data.procedures, sizes, part))
     with pytest.raises(PolyplinkError, match="column size_mm is empty in the part 'test'"):
-        evaluate_weights(
-            sample_run.weights,
-            folder,
-            out=tmp_path / "b",
-            part="test",
-            tasks=["size"],
-            device="cpu",
-        )
+        evaluate(sample_run.weights, folder, tmp_path / "b", part="test", tasks=["size"])
     with pytest.raises(
         PolyplinkError, match="histology: the 0 labelled polyps of part 'test' to train"
     ):

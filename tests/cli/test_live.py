@@ -23,15 +23,17 @@ from typer.testing import Result
 
 from polyplink.cli.command import app
 from polyplink.cli.live import live
+from polyplink.core import results
 from polyplink.data.origin import BoxesOrigin
 from polyplink.detect.first_pass import PIECE
 from polyplink.encoders.encode import read_embeddings
 from polyplink.encoders.load import load_named
+from polyplink.pipeline.count_data import Counted
 from polyplink.serve.desk import Desk
 from polyplink.streaming import live_count
 from polyplink.streaming.live_count import PIECES, Event, killed_source
 from polyplink.streaming.setup import open_linking
-from polyplink.streaming.sources import TimedFrame, frames_from
+from polyplink.streaming.sources import LiveSource, TimedFrame, frames_from
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.cli.live_lines import (
     GAP,
@@ -56,6 +58,14 @@ N_FRAMES = 320  # of the recording of the killed count
 def run_live(stdin_lines: list[str], *arguments: str | Path) -> Result:
     texts = ["live", "-", *map(str, arguments), *NO_PAGE, *SHORT_TRACKS]
     return invoke(app, *texts, stdin="\n".join(stdin_lines) + "\n")
+
+
+def count_live(
+    sample_run: SampleRun, source: LiveSource | str, out: Path, **options: Any
+) -> results.Result[Counted]:
+    """Count on a CPU, without a page."""
+    settings: dict[str, Any] = {"page": False, "device": "cpu", **options}
+    return live(source, weights=sample_run.weights, out=out, **settings)
 
 
 def events(result: Result) -> list[dict[str, Any]]:
@@ -166,16 +176,7 @@ def test_the_rate_of_a_recording_that_the_user_states_is_used_and_warned_about(
 ) -> None:
     video = write_video(tmp_path / "film.mp4", 30)  # at 25 frames a second
     boxes = write_lines(tmp_path / "boxes.jsonl", 30, head='{"fps": 25}')
-    result = live(
-        str(video),
-        weights=sample_run.weights,
-        out=tmp_path / "out",
-        boxes=boxes,
-        fps=15,
-        speed=0,
-        page=False,
-        device="cpu",
-    )
+    result = count_live(sample_run, str(video), tmp_path / "out", boxes=boxes, fps=15, speed=0)
     assert result.value.data.procedures["fps"].to_list() == [15]
     expected = "Times of film are computed at 15 frames a second, as --fps states"
     assert sum(expected in warning for warning in result.value.count.warnings) == 1
@@ -191,17 +192,10 @@ def test_frames_that_do_not_decode_are_warned_about(
     images = copy_frames(sample_run.frames, tmp_path / "film", range(30))
     for number in (20, 29):
         (images / f"{number}.jpg").write_bytes(b"no image")
-    boxes = write_lines(tmp_path / "boxes.jsonl", 30)
-    result = live(
-        str(images),
-        weights=sample_run.weights,
-        out=tmp_path / "out",
-        boxes=boxes if brings_boxes else None,
-        function=None if brings_boxes else lambda image: np.array([box(0)]),
-        speed=0,
-        page=False,
-        device="cpu",
-    )
+    boxes: dict[str, Any] = {"function": lambda image: np.array([box(0)])}
+    if brings_boxes:
+        boxes = {"boxes": write_lines(tmp_path / "boxes.jsonl", 30)}
+    result = count_live(sample_run, str(images), tmp_path / "out", speed=0, **boxes)
     expected = "2 of 30 frames of film cannot be decoded and were skipped."
     assert result.warnings.count(expected) == 1
     assert expected in result.value.count.warnings
@@ -226,16 +220,9 @@ def test_frames_of_a_program_are_counted_with_a_callback(
         timed, name="room 1", fps=25, width=WIDTH, height=HEIGHT, boxes=with_boxes, wait=True
     )
     heard: list[Event] = []
-    result = live(
-        source,
-        weights=sample_run.weights,
-        out=tmp_path,
-        detector="ours 1.2",
-        function=None if with_boxes else lambda image: detected,
-        on_event=heard.append,
-        page=False,
-        device="cpu",
-    )
+    function = None if with_boxes else lambda image: detected
+    options: dict[str, Any] = {"function": function, "on_event": heard.append}
+    result = count_live(sample_run, source, tmp_path, detector="ours 1.2", **options)
     assert capsys.readouterr().out == ""
     assert heard == [json.loads(line) for line in (tmp_path / "live/events.jsonl").open()]
     kinds = [event["event"] for event in heard]
@@ -280,15 +267,7 @@ def test_an_error_of_a_program_is_raised_when_the_report_is_written(
     heard: list[str] = []
     source = frames_from(frames(), name="a", fps=25, width=WIDTH, height=HEIGHT, wait=True)
     with pytest.raises(type(fault)) as caught:
-        live(
-            source,
-            weights=sample_run.weights,
-            out=tmp_path,
-            function=detect,
-            on_event=hear,
-            page=False,
-            device="cpu",
-        )
+        count_live(sample_run, source, tmp_path, function=detect, on_event=hear)
     assert caught.value is fault
     assert heard[-1] == ("opened" if broken == "on_event" else "finished")
     summary = json.loads((tmp_path / "count" / "count.json").read_text())
@@ -342,14 +321,7 @@ def test_a_stream_with_a_reset_clock_is_counted_until_it_stalls(
     Thread(target=serve, args=(listening,), daemon=True).start()
     source = f"tcp://me:secret@127.0.0.1:{listening.getsockname()[1]}"
     out, no_boxes = tmp_path / "out", np.zeros((0, 5))
-    result = live(
-        source,
-        weights=sample_run.weights,
-        out=out,
-        page=False,
-        stall=3.0,
-        function=lambda _: no_boxes,
-    )
+    result = count_live(sample_run, source, out, stall=3.0, function=lambda _: no_boxes)
     uncovered, clock, stall, *_ = (
         warning for warning in result.warnings if "in time" not in warning
     )
