@@ -26,6 +26,11 @@ def frames_of(n: int) -> tuple[list[Floats], list[Floats]]:
     return predicted, truth
 
 
+def without_polyp(predicted: list[Floats], truth: list[Floats]) -> list[Floats]:
+    """The boxes of the frames without a true box."""
+    return [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+
+
 def test_average_precision_equals_its_definition() -> None:
     predicted, truth = frames_of(30)
     matches = match_detections(predicted, truth)
@@ -41,11 +46,7 @@ def test_average_precision_equals_its_definition() -> None:
     assert average_precision(matches) == pytest.approx(np.mean(precisions))
     with_copies = average_precision(match_detections(predicted * 2, truth * 2))
     assert with_copies == pytest.approx(average_precision(matches, np.full(30, 2.0)), abs=0.02)
-    empty = [
-        boxes
-        for boxes, boxes_of_frame in zip(predicted, truth, strict=True)
-        if not len(boxes_of_frame)
-    ]
+    empty = without_polyp(predicted, truth)
     score = score_for_false_boxes(empty, 0.5)
     assert sum((boxes[:, 4] >= score).sum() for boxes in empty) == int(0.5 * len(empty))
 
@@ -84,16 +85,12 @@ def test_weighted_figures_equal_those_of_repeated_frames() -> None:
         np.full((len(rows), 2), 100.0),
         ["one"] * len(rows), score=0.5,
     )  # fmt: skip
-    empty = [
-        boxes
-        for boxes, boxes_of_frame in zip(predicted, truth, strict=True)
-        if not len(boxes_of_frame)
-    ]
-    without_polyp = np.array([not len(boxes_of_frame) for boxes_of_frame in truth])
-    repeated = [predicted[row] for row in rows if not len(truth[row])]
+    empty = without_polyp(predicted, truth)
+    is_empty = np.array([not len(known) for known in truth])
+    repeated = [predicted[row] for row in rows if is_empty[row]]
     for per_frame in (0.05, 0.2, 1.0):
         expected = score_for_false_boxes(repeated, per_frame)
-        assert score_for_false_boxes(empty, per_frame, weights[without_polyp]) == expected
+        assert score_for_false_boxes(empty, per_frame, weights[is_empty]) == expected
     matches = match_detections(predicted, truth)
     assert repeated_figures.ap50.value == pytest.approx(
         average_precision(matches, weights.astype(float))

@@ -392,12 +392,17 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
     assert not desk.pictures.any_frame(name)  # its frames are images, known by their boxes
 
 
+def parts_of(view: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tracklets that a view was cut into."""
+    return [tracklet for tracklet in state["tracklets"] if tracklet["id"].startswith(view["id"])]
+
+
 def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Path) -> None:
     before = desk.procedure(0)
     view = before["tracklets"][2]
     assert (view["boxes"], view["pictures"]) == (32, 8)
     after = desk.correct(0, {"kind": "cut", "row": 2, "frame": view["first_frame"] + 18})
-    parts = [tracklet for tracklet in after["tracklets"] if tracklet["id"].startswith(view["id"])]
+    parts = parts_of(view, after)
     first = view["first_frame"] + 20  # the next picture; pictures are four boxes apart
     assert [tracklet["id"] for tracklet in parts] == [view["id"], f"{view['id']}@{first}"]
     assert [tracklet["boxes"] for tracklet in parts] == [20, 12]
@@ -440,15 +445,7 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     assert rows.index(6) < rows.index(5)
     desk.correct(0, {"kind": "undo", "of": with_last["undo"]})
     cut_again = desk.correct(0, {"kind": "cut", "row": 6, "k": 1})
-    assert [
-        tracklet["boxes"]
-        for tracklet in cut_again["tracklets"]
-        if tracklet["id"].startswith(view["id"])
-    ] == [
-        20,
-        4,
-        8,
-    ]
+    assert [part["boxes"] for part in parts_of(view, cut_again)] == [20, 4, 8]
     boxes = identified(desk).detections.filter(procedure_id="001-001")
     assert boxes.height == 6 * 32
     boxes_of_view = boxes.filter(
@@ -463,11 +460,7 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     # After the last picture of a view, which ends three boxes later, the cut is before it.
     last = desk.procedure(0)["tracklets"][0]["last_frame"]
     at_end = desk.correct(0, {"kind": "cut", "row": 0, "frame": last})
-    whole = before["tracklets"][0]["id"]
-    ends = [
-        tracklet["boxes"] for tracklet in at_end["tracklets"] if tracklet["id"].startswith(whole)
-    ]
-    assert ends == [28, 4]
+    assert [part["boxes"] for part in parts_of(before["tracklets"][0], at_end)] == [28, 4]
     desk.correct(0, {"kind": "undo", "of": at_end["undo"]})
     invalid_frames: tuple[dict[str, Any], ...] = (
         {"row": 0, "frame": last + 1},
