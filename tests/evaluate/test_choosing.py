@@ -182,22 +182,6 @@ def test_a_setting_chosen_on_other_procedures_applies_to_all() -> None:
             counting_figures(counts, SIX_SETTINGS, names)
 
 
-def test_counting_figures_name_the_chosen_settings() -> None:
-    figures = counting_figures(COUNTS, SETTINGS)
-    assert figures.settings == tuple(SETTINGS[fold["choice"].row] for fold in figures.folds)
-    assert figures.setting == SETTINGS[figures.chosen.row]
-    assert figures.summary is not None
-    assert figures.as_chosen["fr"].value == pytest.approx(figures.chosen.fr)
-    without_folds = counting_figures(
-        [count_procedure([[0, 0], [0, 1], [0, 1]], ["a", "b"])], SETTINGS
-    )
-    assert (without_folds.folds, without_folds.summary, without_folds.setting) == (
-        (),
-        None,
-        SETTINGS[0],
-    )
-
-
 def test_a_row_of_the_curve_is_the_summary_of_its_setting() -> None:
     curve = operating_curve(COUNTS, CONVERGED)
     for row in range(3):
