@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.boxes import Border, box_table, check_boxes, fit_boxes, without_repeated
-from polyplink.data.faults import LEFT_OUT, Faults, Rule, apply_rules, leave_out
+from polyplink.data.faults import LEFT_OUT, Faults
 
 WIDTH, HEIGHT, N_FRAMES = 100, 80, 3
 PROCEDURES = pl.DataFrame(
@@ -177,20 +177,3 @@ def test_faults_and_warnings_are_counted_with_the_first_name() -> None:
         "1 x odd (x)",
         "3 x odder (first: y)",
     ]
-
-
-def test_a_row_is_left_out_by_the_first_rule_that_it_breaks() -> None:
-    table = pl.DataFrame({"at": ["a", "b", "c", "d"], "v": [1, 2, None, 7]})
-    rules = [
-        Rule(Message.of("too large"), "less", pl.col("v") > 5),
-        Rule(Message.of("large"), "less", pl.col("v") > 1),
-    ]
-    faults = Faults()
-    assert apply_rules(table, rules, faults, show=["v"])["at"].to_list() == ["a", "c"]
-    assert [*map(str, faults.messages)] == [
-        "1 x too large, left out (d (7))",
-        "1 x large, left out (b (2))",
-    ]
-    assert leave_out(table, pl.col("v") > 9, Message.of("too large"), "less", faults).equals(table)
-    with pytest.raises(PolyplinkError, match="b: large; less"):
-        apply_rules(table, rules[1:], Faults(strict=True))

@@ -66,21 +66,6 @@ def test_a_difference_is_paired_by_resample() -> None:
     assert np.ptp(ends(difference)) < np.ptp(ends(unpaired)) / 5
 
 
-def test_undefined_values_and_intervals_are_none() -> None:
-    weights = draw_weights(4, resamples=50)
-    without_values = resampled_mean(np.zeros(4), np.zeros(4), weights).figure()
-    assert (without_values.value, without_values.low, without_values.high, without_values.n) == (
-        None,
-        None,
-        None,
-        0,
-    )
-    single = resampled_mean([2.0, 0, 0, 0], [4, 0, 0, 0], weights).figure()
-    assert (single.value, single.low, single.high, single.n) == (0.5, None, None, 1)
-    assert Resampled(0.5, np.full(3, np.nan), np.ones(3, dtype=np.bool_)).figure().low is None
-    assert resampled_mean(np.ones(5), np.ones(5), draw_weights(5)).figure().low is None
-
-
 @pytest.mark.usefixtures("intervals_of_few")
 def test_resamples_without_values_are_left_out_of_an_interval() -> None:
     partial = resampled_mean(SUMS, COUNTS, draw_weights(4, resamples=50)).figure()

@@ -187,16 +187,6 @@ def test_measures_are_means_over_queries_and_resample_procedures() -> None:
     assert row["hr1"] == pytest.approx((retrieval.best_rank[queries] <= 1).mean())
 
 
-def test_procedures_without_queries_do_not_count_as_units() -> None:
-    samples = Samples.of(["a", "b", "c"], ["v", "v", "w"], ["p", "p", "q"], [0, 1, 0])
-    retrieval = retrieve(np.eye(3), samples)
-    figure = retrieval_measures(retrieval, samples, draw_weights(2, resamples=10))["mAP"].figure()
-    assert (figure.n, figure.low) == (1, None)
-    rows = retrieval_figures(retrieval, samples)
-    row = rows["procedures"][1]
-    assert (row["queries"], row["mean_ap"], rows["unmatched"]) == (0, None, 1)
-
-
 def test_the_query_table_has_one_row_per_query() -> None:
     vectors, samples, _ = random_samples(unknown=3, noise=2.0)
     retrieval = retrieve(vectors, samples)

@@ -139,18 +139,6 @@ def test_invalid_boxes_of_tracklets_are_refused() -> None:
         TrackletBoxes(np.array([0, 0]), np.array([0, 3, 3]), np.array([0, 1, 2]), box)
 
 
-def test_taking_tracklets_keeps_their_boxes() -> None:
-    tracklets, _ = procedure(3, touching=True)
-    rows = np.arange(tracklets.polyp.size)[::-1]
-    part = tracklets.take(rows)
-    assert part.polyp.tolist() == tracklets.polyp[rows].tolist()
-    for place, row in enumerate(rows):
-        a, b = boxes_by_frame(part, place), boxes_by_frame(tracklets, int(row))
-        assert a.keys() == b.keys()
-        assert all((a[f] == b[f]).all() for f in a)
-    assert tracklets.take(rows[:0]).frame.size == 0
-
-
 @pytest.mark.usefixtures("intervals_of_few")
 def test_figures_and_means_over_procedures_equal_trackeval() -> None:
     procedures = {f"v{seed}": procedure(seed, touching=seed > 2) for seed in (1, 2, 3, 4)}
