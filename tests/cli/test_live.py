@@ -24,16 +24,24 @@ from typer.testing import Result
 from polyplink.cli.command import app
 from polyplink.cli.live import live
 from polyplink.core import results
+from polyplink.core.errors import PolyplinkError
 from polyplink.data.origin import BoxesOrigin
 from polyplink.detect.first_pass import PIECE
+from polyplink.detect.recordings import find_recordings
 from polyplink.encoders.encode import read_embeddings
 from polyplink.encoders.load import load_named
 from polyplink.pipeline.count_data import Counted
 from polyplink.serve.desk import Desk
 from polyplink.streaming import live_count
-from polyplink.streaming.live_count import PIECES, Event, killed_source
+from polyplink.streaming.live_count import (
+    PIECES,
+    Event,
+    LiveCount,
+    killed_source,
+    other_settings,
+)
 from polyplink.streaming.setup import open_linking
-from polyplink.streaming.sources import LiveSource, TimedFrame, frames_from
+from polyplink.streaming.sources import LiveSource, TimedFrame, frames_from, played
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.cli.live_lines import (
     GAP,
@@ -436,6 +444,28 @@ def test_a_killed_count_is_reported_from_its_written_pieces(
             shutil.rmtree(out, ignore_errors=True)
     print("kills, by the number of frames that were reported:", kills_by_frames)
     assert kills_by_frames[PIECE] > 0
+
+
+def test_a_killed_count_reported_with_other_weights_or_options_says_so(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    encoder = load_named(sample_run.weights, "cpu")
+    finer = replace(encoder, prepare=replace(encoder.prepare, stride=2))
+    recording = played(find_recordings(sample_run.frames)[0])
+    camera = replace(recording, recording=None)
+    kinds = {}
+    for source, out in ((recording, tmp_path / "recording"), (camera, tmp_path / "camera")):
+        _, point, _ = open_linking(
+            lambda origin: encoder, None, 25.0, out, purpose="count", keep_alarms=False
+        )
+        LiveCount(source, encoder, point, out, lambda event: None)
+        for name, other in {"same": encoder, "weights": replace(encoder, key="other")}.items():
+            kinds[name] = [message.kind for message in other_settings(out, other)]
+        assert kinds == {"same": [], "weights": ["live.other_settings"]}
+    (message,) = other_settings(tmp_path / "recording", finer)
+    assert message.kind == "live.other_settings"
+    with pytest.raises(PolyplinkError, match=r"camera was counted with other .* crops for these"):
+        other_settings(tmp_path / "camera", finer)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_crops_stored_during_detection_equal_those_that_prepare_cuts(
         assert not [*(tmp_path / "data" / "kept").iterdir()]
 
 
-def test_crops_of_boxes_with_the_same_area_are_found_without_the_recording(tmp_path: Path) -> None:
+def test_stored_crops_of_boxes_with_one_area_need_no_recording(tmp_path: Path) -> None:
     frames = tmp_path / "p1_frames"
     write_frames(frames)
     boxes = np.array([[2.0, 2, 60, 44, 0.9], [2.4, 2, 60, 44, 0.8]])  # one crop: the whole frame

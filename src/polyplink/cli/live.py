@@ -178,7 +178,7 @@ def live(
     if frames is None and _is_killed(Path(source), out):
         with sole_writer(Path(source)):
             record.claim(Path(source))
-            return _report_killed(Path(source), load(), record, count_folder)
+            return _report_killed(Path(source), load, record, count_folder)
 
     # A procedure that runs.
     default = None if frames is None else readable_path(Path("live"), source)
@@ -446,20 +446,31 @@ def _finish(
 
 
 def _report_killed(
-    out: Path, encoder: "NamedEncoder", record: RunRecord, count_folder: "CountFolder"
+    out: Path,
+    load: "Callable[..., NamedEncoder]",
+    record: RunRecord,
+    count_folder: "CountFolder",
 ) -> "Result[Counted]":
     """Write the report of a killed count from the files that it has written."""
     from polyplink.core.messages import Message
+    from polyplink.data.origin import read_origin
     from polyplink.detect.recordings import time_messages
     from polyplink.report.formats import clock
-    from polyplink.streaming.live_count import killed_source, late_messages, write_pieces
+    from polyplink.streaming.live_count import (
+        LIVE,
+        killed_source,
+        late_messages,
+        other_settings,
+        write_pieces,
+    )
     from polyplink.streaming.session import event_log, late_before
 
+    others = other_settings(out, load(origin=read_origin(out / LIVE)))
     source, frames = killed_source(out)
-    _, lost = write_pieces(out, source, frames, encoder)
+    lost = write_pieces(out, source, frames)
     killed = Message("live.killed", {"clock": clock(frames / source.fps)})
     late = late_messages(late_before(out, frames), frames)
-    messages = [killed, *late, *lost, *time_messages(source.recordings)]
+    messages = [killed, *others, *late, *lost, *time_messages(source.recordings)]
     counted, facts = _report(out, record, count_folder, messages)
     finished = {"event": "finished", "frame": frames - 1} | facts
     with event_log(out, "a") as write_event:

@@ -17,7 +17,7 @@ from polyplink.associate.alarms import box_features
 from polyplink.associate.identities import OperatingPoint
 from polyplink.associate.online import Decision, OnlineLinker, OnlineSettings
 from polyplink.associate.similarity import unit_rows
-from polyplink.core.artefacts import atomic_file, read_json, write_json
+from polyplink.core.artefacts import atomic_file, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import rounded_probability
@@ -41,7 +41,7 @@ from polyplink.pipeline.count_data import LIVE_SOURCE
 from polyplink.report.formats import clock
 from polyplink.streaming.sources import LiveFrame, LiveSource
 from polyplink.tracklets.crops import cut
-from polyplink.tracklets.prepare import Prepared, prepare
+from polyplink.tracklets.prepare import prepare
 
 Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
@@ -175,6 +175,7 @@ class LiveCount:
         (out / LIVE).mkdir(parents=True, exist_ok=True)
         names = ("name", "fps", "width", "height", "rate_known")
         facts = {name: getattr(source, name) for name in names} | {"recording": None}
+        facts["counted_with"] = _counted_with(encoder)
         for recording in source.recordings:
             facts["recording"] = str(recording.path.resolve())
             facts["times"] = {name: getattr(recording, name) for name in TIMES}
@@ -450,8 +451,8 @@ class LiveCount:
         source_file = self._out / LIVE_SOURCE
         write_json(source_file, read_json(source_file) | {"counted_frames": self.frames})
         self._vectors.close()
-        prepared, lost = write_pieces(self._out, self._source, self.frames, self._encoder)
-        self.warn(*lost)
+        self.warn(*write_pieces(self._out, self._source, self.frames))
+        prepared = prepare(self._out / "data", self._encoder.prepare, with_crops=False)
         ids = prepared.tracklets["tracklet_id"].to_list()
         if ids and not self._thinned and sorted(self._ids) == sorted(ids):
             vectors = np.fromfile(self._out / VECTORS, np.float32).reshape(len(ids), -1)
@@ -461,13 +462,11 @@ class LiveCount:
             write_embeddings(target, Embeddings(ids, rows, key, prepared.keys[name]))
 
 
-def write_pieces(
-    out: Path, source: LiveSource, frames: int, encoder: NamedEncoder
-) -> tuple[Prepared, list[Message]]:
+def write_pieces(out: Path, source: LiveSource, frames: int) -> list[Message]:
     """Write the boxes and crops of the pieces as the data folder `data`.
 
     Returns:
-        Its tracklets; and warnings about what was left out.
+        Warnings about what was left out.
     """
     boxes, scenes, left_out = join_pieces(out / PIECES, out / "data", source.name, source.recording)
     row = {
@@ -481,8 +480,7 @@ def write_pieces(
         "source": "." if source.recording is None else str(source.recording.folder.resolve()),
     }
     write_detections(out / "data", detected_data(boxes, [row]), {source.name: scenes})
-    prepared = prepare(out / "data", encoder.prepare, with_crops=False)
-    return prepared, left_out.messages(source.name, frames)
+    return left_out.messages(source.name, frames)
 
 
 def written_pieces(out: Path) -> list[Path]:
@@ -497,6 +495,34 @@ def remove_pieces(out: Path) -> None:
     shutil.rmtree(out / f"{PIECES}.part")
 
 
+def other_settings(out: Path, encoder: NamedEncoder) -> list[Message]:
+    """The warning that a killed count is reported with other weights or options, if it is.
+
+    Args:
+        out: The folder of the count.
+        encoder: The encoder of the report, with its settings of tracklets.
+
+    Raises:
+        PolyplinkError: If the tracklets differ, and there is no recording to cut their crops from.
+    """
+    facts, now = read_json(out / LIVE_SOURCE), to_plain(_counted_with(encoder))
+    before = facts.get("counted_with", now)  # older counts have none
+    if before == now:
+        return []
+    if before["tracklets"] != now["tracklets"] and facts["recording"] is None:
+        raise PolyplinkError(
+            f"{out} was counted with other weights or options of tracklets, and holds crops for "
+            "these alone",
+            "give the same --weights and options",
+        )
+    return [Message("live.other_settings")]
+
+
+def _counted_with(encoder: NamedEncoder) -> dict[str, Any]:
+    """What a report must share with its live count."""
+    return {"weights": encoder.key, "tracklets": encoder.prepare}
+
+
 def killed_source(out: Path) -> tuple[LiveSource, int]:
     """The source of a count that was killed, and the number of frames that were written.
 
@@ -505,6 +531,7 @@ def killed_source(out: Path) -> tuple[LiveSource, int]:
     """
     facts = read_json(out / LIVE_SOURCE)
     path, counted = facts.pop("recording"), facts.pop("counted_frames", None)
+    facts.pop("counted_with", None)
     times = facts.pop("times", {})  # older counts have none
     recording = replace(find_recordings(Path(path), facts["fps"])[0], **times) if path else None
     frames = PIECE * (1 + max(int(piece.name) for piece in written_pieces(out)))
