@@ -336,17 +336,6 @@ def test_each_clusterer_counts_as_its_settings_separately(form: VisualForm) -> N
             )
 
 
-def test_clinical_rates_use_the_histology_of_tracklets() -> None:
-    vectors, samples, _ = random_samples(noise=0.01)
-    kinds = [bool(polyp % 2) for polyp in samples.polyp.tolist()]
-    settings = EvaluationSettings(THRESHOLDS, resamples=5, tasks=("counting",))
-    result, _ = evaluate_embeddings({"x": vectors}, samples, settings, adenoma=kinds)
-    clinic = result.encoders["x"].clinic["threshold"]
-    assert (clinic.with_histology, clinic.ppc) == (4, 2.0)
-    with_adenoma = {int(samples.procedure[i]) for i in range(30) if kinds[i]}
-    assert clinic.adr == len(with_adenoma) / 4
-
-
 def test_all_clusterers_may_be_added_to_those_named_first() -> None:
     settings, _ = evaluation_settings(clusterers=("threshold", "all"))
     assert next(iter(settings.grid)) == "threshold"

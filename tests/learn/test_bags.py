@@ -46,17 +46,6 @@ def test_members_of_bags_have_the_ranks_of_their_distances(
         assert sorted(abs(positions[j] - positions[i]) for j in members) == distances[:k]
 
 
-def test_bags_are_equal_for_procedure_names_and_codes() -> None:
-    procedures = np.repeat([0, 1, 2], [5, 1, 7])
-    positions = np.random.default_rng(3).random(13)
-    codes = sampled_bags(procedures, positions, 4, 3.0, np.random.default_rng(7))
-    names = sampled_bags(
-        np.array(["a", "b", "c"])[procedures], positions, 4, 3.0, np.random.default_rng(7)
-    )
-    assert (codes.members == names.members).all()
-    assert not codes.valid[5, 1:].any()  # the only one of its procedure: an anchor without members
-
-
 def test_purity_counts_only_valid_members() -> None:
     members = np.array([[0, 1, 2], [1, 0, 2], [2, 3, 0], [3, 2, 0]])
     valid = np.array([[1, 1, 1], [1, 1, 1], [1, 1, 0], [1, 1, 1]], bool)
@@ -130,13 +119,6 @@ def test_cut_covers_every_bag_once_and_leaves_none_alone(n: int, size: int) -> N
     assert all(len(piece) <= size + 1 for piece in pieces)
     if n > 1 and size > 1:
         assert all(len(piece) > 1 for piece in pieces)
-
-
-def test_batches_leave_out_invalid_members() -> None:
-    bags = sampled_bags(np.array([0, 0, 1]), np.array([0.0, 0.5, 0.2]), 4, 3.0, rng_of(0))
-    (batch,) = batches(bags, 10, CPU)
-    assert batch.fragments.tolist() == [0, 1, 1, 0, 2]
-    assert batch.bag.tolist() == [0, 0, 1, 1, 2]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(2, 4), st.integers(2, 4))

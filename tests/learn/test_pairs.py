@@ -9,7 +9,6 @@ from polyplink.learn.bags import rng_of
 from polyplink.learn.pairs import (
     FramePairs,
     PolypParts,
-    TrackletParts,
     draw_tracklets,
     gaussian_partner,
     one_part,
@@ -160,16 +159,6 @@ def test_a_batch_has_one_pair_per_polyp_and_tracklets_by_the_root_of_their_lengt
         data.tracklets, 12, 12, rng_of(0)
     )  # more pairs than polyps
     assert sorted(np.bincount(polyp[rows_of_large_batch])) == [2, 2, 2, 3, 3]
-
-
-def test_an_epoch_has_as_many_pairs_as_fragments() -> None:
-    data = bare_set([30, 9, 50, 4], [0, 0, 1, 2])
-    drawn = TrackletParts().draw(data, 0.0, 8, rng_of(0))
-    assert drawn.bags.members.shape == (len(data), 2)
-    assert drawn.clips.shape == (2 * len(data), 4)
-    owner = data.tracklet_of[drawn.clips[:, 0]]
-    assert (owner[0::2] == owner[1::2]).all()
-    assert set(owner) == {0, 1, 2, 3}
 
 
 DATA = bare_set(

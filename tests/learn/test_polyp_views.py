@@ -48,13 +48,6 @@ def test_polyps_are_drawn_in_proportion_to_their_remaining_fragments() -> None:
     assert statistic < 13.8  # chi-square of 2 degrees of freedom, 0.1 %
 
 
-def test_no_fragment_repeats_before_all_of_its_polyp_were_drawn() -> None:
-    bags, _ = draw([11, 11, 11], 4, 3)
-    for polyp in range(3):
-        flat = [f for bag in bags if bag[0] // 100 == polyp for f in bag]
-        assert len(set(flat[:11])) == 11
-
-
 def test_unknown_polyps_are_left_out() -> None:
     data = bare_set([8, 8, 8, 8], [0, 1, 1, 2], known=[True, True, True, False])
     fragments = [rows.tolist() for rows in fragments_of_polyps(data)]
