@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 
 from polyplink import PolyplinkError, __version__, count as polyplink_count
 from polyplink.cli.command import GROUPS, app, command, sections
-from polyplink.cli.verb import verb
+from polyplink.cli.verb import terminal_bars, verb
 from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, Result, silent
 from polyplink_lab.cli.study import study
@@ -272,6 +272,21 @@ WRONG_ARGUMENTS = {
     ("simulate", "x", "--workers", "0"): "--workers",
     ("index", "build", "--nothing"): "see `polyplink index build --help`",
 }
+
+
+def test_a_log_file_has_a_line_of_progress_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with terminal_bars() as progress:
+        for done in range(1, 101):
+            now += 1
+            progress("frames", done, 100)
+        printed = capsys.readouterr().err
+    assert [line.partition(",")[0] for line in printed.splitlines()] == [
+        f"frames: {done} of 100" for done in (30, 60, 90)
+    ]
 
 
 def test_mistakes_in_arguments_are_one_line_and_exit_code_2(sample_run: SampleRun) -> None:

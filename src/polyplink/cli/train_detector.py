@@ -1,6 +1,7 @@
 """The verb `train-detector`: a detector of polyps, and its figures on procedures held out."""
 
 import csv
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ from typer import Option
 
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, check_inputs
-from polyplink.cli.verb import inform, verb
+from polyplink.cli.verb import inform, prints_lines, verb
 from polyplink.core.artefacts import atomic_file, file_key, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
@@ -230,7 +231,11 @@ def _fit(
 
     def after_epoch(state: "FitState") -> None:
         _write_epochs(folder / "epochs.csv", state)
-        progress(f"epoch {state.epoch}, loss {state.losses[-1]:.3f}", state.epoch, config.epochs)
+        line = f"epoch {state.epoch}, loss {state.losses[-1]:.3f}"
+        if prints_lines(progress):
+            print(f"{line} (of {config.epochs} epochs)", file=sys.stderr, flush=True)
+        else:
+            progress(line, state.epoch, config.epochs)
 
     return fit_detector(
         frames,

@@ -13,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import wraps
 from html import escape
 from os import PathLike, fspath
@@ -49,6 +50,7 @@ UNMEASURED = (
     "that give more tracklets"
 )
 EVERY = 0.2  # seconds between two updates of the bars in a notebook
+LINE_EVERY = 30.0  # seconds between two lines of progress in a log file
 
 
 def verb(function: Callable[P, R]) -> Callable[P, R]:
@@ -194,7 +196,7 @@ def prints_lines(progress: Progress) -> bool:
 
 @contextmanager
 def terminal_bars() -> Iterator[Progress]:
-    """Progress bars on stderr, one per stage, started with the first tick."""
+    """Progress bars on stderr, one per stage, started with the first tick; in a file, lines."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -216,6 +218,7 @@ def terminal_bars() -> Iterator[Progress]:
     # A bar for each stage, when it begins.
     bars = Bars(*columns, console=Console(stderr=True))
     tasks: dict[str, Any] = {}
+    printed = time.monotonic()
 
     def tick(stage: str, done: int, total: int) -> None:
         if not tasks:
@@ -227,6 +230,12 @@ def terminal_bars() -> Iterator[Progress]:
             bars.reset(task.id, total=total)
         speed = "" if task.speed is None else f"{task.speed:.0f}/s"
         bars.update(tasks[stage], completed=done, total=total, speed=speed)
+        nonlocal printed
+        if not bars.console.is_terminal and time.monotonic() - printed >= LINE_EVERY:
+            printed = time.monotonic()
+            left = timedelta(seconds=int(task.time_remaining or 0))
+            counts = f"{done} of {total}, {speed}, {left} left" if speed else f"{done} of {total}"
+            print(f"{one_line(stage, 80)}: {counts}", file=sys.stderr, flush=True)
 
     try:
         yield tick
