@@ -202,7 +202,7 @@ export function notice(state) {
     state.gone && h("p", { class: "warn", role: "alert" }, t(state.gone)),
     state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
     outdated(state.overview),
-    ofOthers && h("p", { class: "soft" }, t("warnings.of_all", { n })),
+    ofOthers && h("p", { class: "warn", role: "note" }, t("warnings.of_all", { n })),
     warningList(t("warnings"), warnings),
   ];
 }
