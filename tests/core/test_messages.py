@@ -28,6 +28,7 @@ SEVERAL = {
     "origin.alarms_of_procedures",
     "origin.alarms_of_stills",
     "polyp.show_all",
+    "warnings.of_all",
 }
 # Texts that are the same in English and another language.
 SAME = {"de": {"polyp", "column.id", "column.polyp"}, "it": {"column.id"}}
