@@ -84,7 +84,7 @@ def learn_from(
                 "give the weights of the count",
             )
     labelled = [labels for desk in desks for labels in finished_procedures(desk)]
-    if not any(any(procedure.polyps) for procedure in labelled):
+    if not any(procedure.has_polyp for procedure in labelled):
         raise PolyplinkError(
             f"no procedure with a polyp in {', '.join(map(str, reviewed))} is marked as finished",
             "mark some as finished in `polyplink review`",

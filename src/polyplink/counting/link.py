@@ -54,6 +54,11 @@ class ProcedureTracklets:
         """True polyp of every tracklet, None if unknown."""
         return self.table["polyp_id"].to_list()
 
+    @property
+    def has_polyp(self) -> bool:
+        """Whether a tracklet is of a known polyp."""
+        return any(polyp is not None for polyp in self.polyps)
+
 
 def by_procedure(prepared: Prepared, embeddings: Embeddings) -> list[ProcedureTracklets]:
     """Join tracklets and vectors, and group them by procedure; empty procedures are left out.

@@ -76,11 +76,7 @@ def find_operating_point(
             motion that show the same stills are of one patient.
         settings: Settings of the tracklets, for the record.
     """
-    labelled = [
-        procedure
-        for procedure in procedures
-        if any(polyp is not None for polyp in procedure.polyps)
-    ]
+    labelled = [procedure for procedure in procedures if procedure.has_polyp]
     if not labelled:
         return _without_labels(procedures)
 
@@ -136,9 +132,7 @@ def find_operating_point(
     n_polyps = {c.procedure: c.polyps for c in counts} if polyps is None else polyps
     trials = [(procedure, P[0]) for procedure, P in zip(labelled, crossed, strict=True)]
     # Procedures with false alarms only are not used in the fit, so the model is tested on them.
-    alarms = [
-        procedure for procedure in procedures if all(polyp is None for polyp in procedure.polyps)
-    ]
+    alarms = [procedure for procedure in procedures if not procedure.has_polyp]
     trials += [(procedure, model.probability(procedure.views)) for procedure in alarms]
     trials = [(procedure, P) for procedure, P in trials if procedure.procedure_id in n_polyps]
     true = [n_polyps[procedure.procedure_id] for procedure, _ in trials]

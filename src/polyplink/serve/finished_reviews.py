@@ -61,7 +61,7 @@ def fit_reviews(
     if point.error is None:
         raise PolyplinkError(point.origin, "finish the review of more procedures")
     # As the error of the new one, over procedures with a tracklet of a polyp.
-    with_polyp = [procedure for procedure in labelled if any(procedure.polyps)]
+    with_polyp = [procedure for procedure in labelled if procedure.has_polyp]
     error_before = np.mean([_count_error(procedure, before, polyps) for procedure in with_polyp])
     if point.error > error_before:
         note = (
