@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from polyplink.core.text import many
@@ -59,10 +60,11 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
         what += f"; of {total} boxes they leave out {', '.join(reasons)}"
         hint = "give these options to change them"
     # Boxes too weak to begin a track are meant to be left out, so they are no reason to warn.
-    weak = ~has_polyp & (pl.col("score") < settings.tracks.high).fill_null(False)
-    n_weak = data.detections.filter(weak).height
-    weak_used = boxes[box_rows(used)[0].tolist()].filter(weak).height
-    if 2 * (count - (n_weak - weak_used)) > total - n_weak:
+    too_weak = ~has_polyp & (pl.col("score") < settings.tracks.high).fill_null(False)
+    strong = boxes.select(~too_weak).to_series().to_numpy()
+    left_out = np.ones(total, np.bool_)
+    left_out[box_rows(used)[0]] = False
+    if 2 * (strong & left_out).sum() > strong.sum():
         severity, hint = "warning", _for_few_boxes(data, settings, fps, scenes)
     return [Finding(severity, "tracklets", what, max(count, 1), hint)]
 
