@@ -231,9 +231,9 @@ def _fit(
 
     def after_epoch(state: "FitState") -> None:
         _write_epochs(folder / "epochs.csv", state)
-        line = f"epoch {state.epoch}, loss {state.losses[-1]:.3f}"
+        line = f"epoch {state.epoch} of {config.epochs}: loss {state.losses[-1]:.3f}"
         if prints_lines(progress):
-            print(f"{line} (of {config.epochs} epochs)", file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
         else:
             progress(line, state.epoch, config.epochs)
 

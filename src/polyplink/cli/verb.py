@@ -221,6 +221,7 @@ def terminal_bars() -> Iterator[Progress]:
     printed = time.monotonic()
 
     def tick(stage: str, done: int, total: int) -> None:
+        nonlocal printed
         if not tasks:
             bars.start()  # not earlier: empty bars leave a blank line before an error
         if stage not in tasks:
@@ -230,8 +231,7 @@ def terminal_bars() -> Iterator[Progress]:
             bars.reset(task.id, total=total)
         speed = "" if task.speed is None else f"{task.speed:.0f}/s"
         bars.update(tasks[stage], completed=done, total=total, speed=speed)
-        nonlocal printed
-        if not bars.console.is_terminal and time.monotonic() - printed >= LINE_EVERY:
+        if not sys.stderr.isatty() and time.monotonic() - printed >= LINE_EVERY:
             printed = time.monotonic()
             left = timedelta(seconds=int(task.time_remaining or 0))
             counts = f"{done} of {total}, {speed}, {left} left" if speed else f"{done} of {total}"
