@@ -18,9 +18,8 @@ An interval holds the true number in 90 % of procedures like those of the calibr
 (`OperatingPoint.spread`). For boxes of another detector, tracklets made with other settings,
 recordings after a calibration on simulated procedures, or fewer frames per second, this is unknown
 and often wrong; so it is for a procedure with more tracklets than any of the calibration
-(`OperatingPoint.exceeded_by`).
-Then the count has no interval, and every link with a confidence below `ASK_BELOW` is put up for
-review.
+(`OperatingPoint.exceeded_by`). Then the count has no interval, and every link with a confidence
+below `ASK_BELOW` is put up for review.
 """
 
 import math
@@ -275,7 +274,7 @@ class Cover:
         ask = Message("ask.all") if point.links is None else ASK_BELOW_MESSAGE
         values: dict[str, Any] = {"ask": ask, "todo": self._todo(), "why": point.origin}
         values |= {"counted": self._counted(), "changed": self.changed}
-        values |= self._calibration_values()
+        values |= self._calibration_values() | self._frame_rates()
         return [Message(f"cover.{self.gap}", values)]
 
     @staticmethod
@@ -283,14 +282,18 @@ class Cover:
         """The warning about a count of an earlier version, without a record of its calibration."""
         return Message("cover.old count", {"ask": ASK_BELOW_MESSAGE})
 
-    def _calibration_values(self) -> dict[str, Any]:
+    def _calibration_values(self) -> dict[str, Message]:
         calibration = self.calibration
         if calibration is None:
             return {}
         material = Message(f"material.{calibration.material}", {"n": calibration.procedures})
-        values = {"material": material, "boxes": boxes_message(calibration)}
-        rates = {"rate": self.source.fps, "calibrated": calibration.fps}
-        return values | {name: round(fps, 2) for name, fps in rates.items() if fps is not None}
+        return {"material": material, "boxes": boxes_message(calibration)}
+
+    def _frame_rates(self) -> dict[str, float]:
+        """The frame rates of the counted procedures and of the calibration, as far as known."""
+        calibrated = None if self.calibration is None else self.calibration.fps
+        rates = {"rate": self.source.fps, "calibrated": calibrated}
+        return {name: round(fps, 2) for name, fps in rates.items() if fps is not None}
 
     def _counted(self) -> Message:
         """The source of the counted boxes; says so if another detector has the same name."""
