@@ -84,7 +84,7 @@ def test_a_recording_as_fast_as_possible_loses_no_frame() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timed", "said"),
+    ("timed", "message"),
     [
         ((0.0,), "frame 0 of a is not a tuple of 3 values"),
         ((0.0, np.zeros((SIDE, SIDE, 3)), POLYP), r"frame 0 of a is float64 \(8, 8, 3\)"),
@@ -94,9 +94,9 @@ def test_a_recording_as_fast_as_possible_loses_no_frame() -> None:
         ((np.nan, np.zeros((SIDE, SIDE, 3), np.uint8), POLYP), "the time of frame 0 of a is nan"),
     ],
 )
-def test_malformed_frames_of_a_program_are_refused(timed: TimedFrame, said: str) -> None:
+def test_malformed_frames_of_a_program_are_refused(timed: TimedFrame, message: str) -> None:
     frames = frames_from([timed], name="a", fps=25, width=SIDE, height=SIDE, boxes=True)
-    with pytest.raises(PolyplinkError, match=said):
+    with pytest.raises(PolyplinkError, match=message):
         next(frames.frames)
 
 
@@ -359,18 +359,18 @@ def test_an_event_that_a_killed_count_wrote_in_part_is_removed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b'{"frame": \xff\xfe}', "stdin, line 3 is not valid JSON"),
         (b'{"frame": 2147483647}', "stdin, line 3: frame is 2147483647"),
     ],
 )
 def test_frames_before_a_malformed_line_of_stdin_are_read(
-    line: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+    line: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = b'{"fps": 25, "width": 64, "height": 48}\n{"frame": 0}\n'
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(head + line), encoding="utf-8"))
     frames = open_source("-").frames
     assert next(frames).number == 0
-    with pytest.raises(PolyplinkError, match=said):
+    with pytest.raises(PolyplinkError, match=message):
         next(frames)

@@ -242,8 +242,11 @@ def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Me
         "min_seconds": settings.min_seconds,
         "low": settings.tracks.low,
     }
-    shared = {"boxes": lost["boxes"], "high": settings.tracks.high}
-    shared |= {"frames": settings.fewest_frames}
+    shared = {
+        "boxes": lost["boxes"],
+        "high": settings.tracks.high,
+        "frames": settings.fewest_frames,
+    }
     return [
         Message(f"lost.{name}", shared | {"lost": lost[name], "least": least})
         for name, least in thresholds.items()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from polyplink.data.origin import BoxesOrigin
 
 OF_KNOWN_POLYPS = ("min_length", "max_gap", "min_iou")  # settings of tracklets of known polyps
-FEWEST_FRAMES = 3  # of a track: at few frames per second, a false alarm in two lasts long enough
+FEWEST_FRAMES = 3  # of a track: at a low frame rate, a false alarm in two may last `min_seconds`
 # Settings that a detector's record may state.
 OF_DETECTOR = ("high", "low", "min_seconds", "nested")
 

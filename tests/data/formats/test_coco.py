@@ -218,9 +218,9 @@ def test_images_of_several_sizes_are_divided_unless_a_polyp_or_a_video_is_named(
     procedures = import_coco(path).data.procedures
     rows = procedures.select("procedure_id", "patient", "width", "n_frames").rows()
     assert sorted(rows) == [("v-32x48", "v", 32, 3), ("v-64x48", "v", 64, 4)]
-    of_video = [one | {"sequence_id": "case"} for one in images]
-    for name, shown, fields in (("v", images, {"polyp_id": "p"}), ("case", of_video, {})):
-        path = write(tmp_path / "a.json", shown, [box(k, k, **fields) for k in (1, 2, 3)])
+    of_video = [row | {"sequence_id": "case"} for row in images]
+    for name, listed, fields in (("v", images, {"polyp_id": "p"}), ("case", of_video, {})):
+        path = write(tmp_path / "a.json", listed, [box(k, k, **fields) for k in (1, 2, 3)])
         assert import_coco(path).data.procedures["procedure_id"].to_list() == [name]
 
 
