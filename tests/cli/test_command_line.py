@@ -138,6 +138,7 @@ def test_the_first_ctrl_c_is_answered_before_the_command_has_ended() -> None:
         (OSError("of a library"), 2, "polyplink: of a library; check the path"),
         (OSError(errno.ENAMETOOLONG, "File name too long\n", "z" * 3000), 2, "File name too long"),
         (MemoryError(), 2, "not enough memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory", "x.npy"), 2, "not enough memory"),
         (RuntimeError("can't start new thread"), 2, "not enough memory"),
         (ImportError("libx.so: failed to map segment from it"), 2, "not enough memory"),
         (ZeroDivisionError("of\x1b[2J\nlines" * 900), 3, "this is a fault of polyplink"),

@@ -214,12 +214,12 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
         _stop("interrupted; finished results are kept", INTERRUPTED)
     except BrokenPipeError:  # the reader closed the pipe, as in `polyplink ... | head`
         sys.exit(0)
-    except OSError as error:
-        _stop(system_error(error), MISTAKE)
     except Exception as error:
         if _lacks_memory(error):
             hint = "close other programs, or give fewer --workers"
             _stop(f"there is not enough memory; {hint}", MISTAKE)
+        if isinstance(error, OSError):
+            _stop(system_error(error), MISTAKE)
         _stop(_fault(error, doing), UNEXPECTED)
 
 
