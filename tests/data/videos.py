@@ -34,12 +34,14 @@ def write_video(
     varying: bool | Sequence[int] = False,
     gop: int = 12,
     index_first: bool = False,
+    interlaced: bool = False,
 ) -> Path:
     """Write `n` frames, with B-frames, at 25 per second or at a varying rate.
 
     `varying` may be the milliseconds from one frame to the next, repeated.
 
-    With `index_first`, the index of an mp4 file is at its beginning, not at its end.
+    With `index_first`, the index of an mp4 file is at its beginning, not at its end. Every second
+    line of an `interlaced` video, from the second on, is inverted.
     """
     steps = VARYING if varying is True else varying or (1,)
     unit = Fraction(1, 1000) if varying else Fraction(1, 25)
@@ -50,10 +52,14 @@ def write_video(
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         stream.codec_context.gop_size = gop
         stream.codec_context.max_b_frames = 2
+        stream.options = {"flags": "+ildct+ilme"} if interlaced else {}
         stream.codec_context.time_base = unit
         time = 0
         for number in range(n):
-            frame = av.VideoFrame.from_ndarray(frame_of(number), format="rgb24")
+            pixels = frame_of(number)
+            if interlaced:
+                pixels[1::2] = 255 - pixels[1::2]
+            frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
             frame.pts, frame.time_base = time, unit
             time += steps[number % len(steps)]
             container.mux(stream.encode(frame))

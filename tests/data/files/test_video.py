@@ -145,6 +145,22 @@ def test_conversions_of_a_frame_are_close_to_those_of_its_pixels(tmp_path: Path)
         assert picture.size == reference.size == (WIDTH, HEIGHT)
 
 
+@pytest.mark.parametrize(
+    ("suffix", "codec"), [("mp4", "libx264"), ("avi", "mpeg4"), ("ts", "mpeg2video")]
+)
+def test_the_picture_of_an_interlaced_frame_is_one_of_its_moments(
+    tmp_path: Path, suffix: str, codec: str
+) -> None:
+    path = write_video(tmp_path / f"a.{suffix}", 30, codec=codec, interlaced=True)
+    with open_video(path) as video:
+        assert numbers(video, list(range(30))) == [(n, n) for n in range(30)]
+        picture = video.frame(21)
+    assert picture is not None
+    assert picture.rgb().shape == (HEIGHT, WIDTH, 3)
+    assert number_of(picture.resized(WIDTH, HEIGHT // 2)) == 21
+    assert number_of(Picture(picture.yuv()).rgb()) == 21
+
+
 def test_files_that_are_not_videos_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.mp4").write_text("no video")
     for name, message in (("none.mp4", "is missing"), ("text.mp4", "cannot be opened")):

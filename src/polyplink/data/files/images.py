@@ -7,6 +7,7 @@ import base64
 import ctypes
 import threading
 from contextlib import AbstractContextManager, nullcontext
+from fractions import Fraction
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -208,8 +209,26 @@ def planes_of(frame: "VideoFrame") -> list[Pixels]:
     ]
 
 
+def _one_field(frame: "VideoFrame") -> "VideoFrame":
+    """Every second line of an interlaced frame, those of one of its two moments."""
+    import av.filter  # noqa: PLC0415 - heavy
+
+    graph = av.filter.Graph()
+    graph.threads = 1  # by default it starts one per core
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1)
+    )
+    graph.link_nodes(source, graph.add("field", "top"), graph.add("buffersink"))
+    graph.configure()
+    graph.vpush(frame)
+    return graph.vpull()
+
+
 class Picture:
     """A frame of a video or an image file, converted to RGB only as far as needed.
+
+    An interlaced frame holds two moments in alternate lines: the picture is one of them, stretched
+    to the height of the frame.
 
     Attributes:
         size: Width and height, pixels.
@@ -241,7 +260,7 @@ class Picture:
             self.points: Pixels = source[down[:, None], across]
         else:
             width, height = source.width, source.height
-            self._frame = source
+            self._frame = _one_field(source) if source.interlaced_frame else source
             self.points = self._converted(POINTS, POINTS, "POINT")
         self.size = (width, height)
 
@@ -269,7 +288,7 @@ class Picture:
         frame = self._frame
         if frame is None:
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(self.rgb()), format="rgb24")
-        planar = frame.reformat(format="yuv420p", threads=1)
+        planar = frame.reformat(*self.size, format="yuv420p", threads=1)
         if planar is not self._frame:
             return planar
         # The decoder predicts other frames from this one.
