@@ -16,6 +16,7 @@ from polyplink.data.files.image_names import (
 NAMES = (
     *("d/a.mp4#17", "d/A.TS#0", "p.zip!/b/c.jpg", "d/P.TAR.gz!/c.jpg", "p.zip!/q.tar!/c.jpg"),
     *("a.jpg", "a#1.jpg", "a.mp4", "a.mp4#x", "#3", "x!/b.jpg", "p.zip"),
+    "d/a.recorder#5",
 )
 
 
@@ -26,7 +27,8 @@ def test_names_are_split_into_file_member_and_frame() -> None:
         ImagePlace("p.zip", "b/c.jpg"),
         ImagePlace("d/P.TAR.gz", "c.jpg"),
         ImagePlace("p.zip", "q.tar!/c.jpg"),
-        *map(ImagePlace, NAMES[5:]),
+        *map(ImagePlace, NAMES[5:-1]),
+        ImagePlace("d/a.recorder", frame=5),
     ]
     assert frame_name("d/a.mp4", 17) == NAMES[0]
     assert member_name("p.zip", "b/c.jpg") == NAMES[2]
@@ -37,7 +39,6 @@ def test_names_are_split_into_file_member_and_frame() -> None:
 @given(
     st.lists(
         st.text(st.sampled_from("a/.!#7\n")).map(lambda text: text.replace("a", ".zip"))
-        | st.text(st.sampled_from("a/.!#7\n")).map(lambda text: text.replace("a", ".mp4"))
         | st.sampled_from(NAMES)
     )
 )

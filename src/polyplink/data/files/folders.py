@@ -16,7 +16,10 @@ from polyplink.core.workers import worker_pool
 Source = TypeVar("Source")
 Read = TypeVar("Read")
 
-VIDEO_ENDINGS = (".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts")
+VIDEO_ENDINGS = (
+    *(".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts"),
+    *(".mts", ".vob", ".wmv", ".asf", ".mxf", ".dv"),
+)
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
 BOX_FORMATS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by ending of a file
 _NEXT = {  # hints for a file that was given instead of a folder, by its ending

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import polars as pl
 
 from polyplink.data.files.archives import ENDINGS
-from polyplink.data.files.folders import VIDEO_ENDINGS, names_in
+from polyplink.data.files.folders import names_in
 
 INSIDE = "!/"  # separates an archive and a member
 
 
 # For re and for the regular expressions of polars; the file is the first group.
 _MEMBER = rf"(?is)^(.*?(?:{'|'.join(map(re.escape, ENDINGS))})){INSIDE}(.*)$"
-_FRAME = rf"(?is)^(.+(?:{'|'.join(map(re.escape, VIDEO_ENDINGS))}))#([0-9]+)$"
+_FRAME = r"(?s)^(.+)#([0-9]+)$"  # images end with the ending of their format
 _MEMBER_PATTERN, _FRAME_PATTERN = re.compile(_MEMBER), re.compile(_FRAME)
 
 
@@ -56,7 +56,7 @@ def image_place(name: str) -> ImagePlace:
 
 def file_of(name: pl.Expr) -> pl.Expr:
     """The file of each name, see `ImagePlace`."""
-    return name.str.replace(_FRAME, "${1}").str.replace(_MEMBER, "${1}")
+    return pl.coalesce(name.str.extract(_FRAME), name.str.replace(_MEMBER, "${1}"))
 
 
 def member_name(archive: str, member: str) -> str:
