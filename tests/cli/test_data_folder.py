@@ -147,6 +147,11 @@ def test_a_data_folder_is_converted_once_and_can_be_imported(tmp_path: Path) -> 
     record = json.loads((tmp_path / "coco" / "run.json").read_text())
     assert record["inputs"] == {str(folder): data.key}
     assert_refused(polyplink("convert", folder, "coco", tmp_path / "coco"), "exists already")
+    procedures = data.procedures.with_columns(source=pl.lit("kept"))  # in the data folder
+    write_data(folder, DataSet.of(data.detections, procedures, data.polyps))
+    succeed("convert", folder, "csv", tmp_path / "csv")
+    sources = pl.read_csv(tmp_path / "csv" / "procedures.csv")["source"].unique().to_list()
+    assert sources == [str(folder.resolve() / "kept")]
 
 
 def test_frames_without_a_polyp_that_are_not_converted_are_counted(tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def test_invalid_relations_between_tables_are_refused() -> None:
     for boxes, polyps, names, message in (
         ([box], [], "abb", "procedure_id 'b' occurs twice; give every row"),
         ([box], [], "b", f"table detections: {unknown.format('a')} table procedures"),
+        ([("b", *box[1:]), box], [], "b", "table detections: column procedure_id, row 1: 'a'"),
         ([], [polyp_of_b], "a", f"table polyps: {unknown.format('b')}"),
         ([], [polyp_of_a] * 2, "a", "polyp_id '1' occurs twice"),
     ):

@@ -1,5 +1,6 @@
 """The verb `convert`: a data folder written in another format."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,7 +41,7 @@ def convert_data(
     from polyplink.data.conversion import convert, find_written
     from polyplink.data.empty import read_empty
     from polyplink.data.origin import FILE as ORIGIN_FILE, read_origin
-    from polyplink.data.tables import read_data
+    from polyplink.data.tables import absolute_sources, read_data
 
     find_written(data_format)
     data, out = Path(data), Path(out)
@@ -48,6 +49,7 @@ def convert_data(
     record = RunRecord("convert", settings=settings)
     with record.stage("read"):
         dataset = read_data(data)
+        dataset = replace(dataset, procedures=absolute_sources(dataset.procedures, data))
     record.inputs = {str(data): dataset.key}
     progress("procedures", 0, dataset.procedures.height)
     with atomic_folder(out) as folder:

@@ -12,7 +12,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import many
-from polyplink.data.tables import DataSet
+from polyplink.data.tables import DataSet, absolute_sources
 from polyplink.data.vocabulary import Maps, known_overlap
 
 
@@ -81,8 +81,7 @@ def merge(sets: Sequence[tuple[Path, DataSet]], adenoma: Maps | None = None) -> 
     for folder, data in sets:
         for part, ids in data.splits.items():
             splits.setdefault(part, []).extend(ids)
-        sources = [str((folder / source).resolve()) for source in data.procedures["source"]]
-        procedures.append(data.procedures.with_columns(source=pl.Series(sources, dtype=pl.String)))
+        procedures.append(absolute_sources(data.procedures, folder))
     return DataSet.of(
         pl.concat(data.detections for _, data in sets),
         pl.concat(procedures),

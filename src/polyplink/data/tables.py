@@ -327,9 +327,7 @@ class DataSet:
                 procedure that is not in the table of procedures.
         """
         # Each table alone.
-        detections = check(detections, DETECTIONS, "detections").sort(
-            "procedure_id", "frame", maintain_order=True
-        )
+        detections = check(detections, DETECTIONS, "detections")
         procedures = check(procedures, PROCEDURES, "procedures")
         polyps = check(polyps, POLYPS, "polyps")
         for table, names in (
@@ -348,6 +346,7 @@ class DataSet:
             hint = "add the procedure, or leave the row out"
             _refuse_first(table, unknown, names, problem, hint)
 
+        detections = detections.sort("procedure_id", "frame", maintain_order=True)
         splits = checked_parts({} if splits is None else splits, "splits.json", "import again")
         # The folder of the images and the date are not content: a moved data set keeps its key.
         key, keys = _content_keys(detections, procedures.drop("source", "date"), polyps)
@@ -510,6 +509,20 @@ def csv_text(table: pl.DataFrame) -> str:
     """A table as CSV, with the texts of cells escaped as by `core.text.csv_cell`."""
     escaped = pl.col(pl.String).str.replace_many(_ESCAPES).str.replace(FORMULA, "'${1}")
     return table.with_columns(escaped).write_csv()
+
+
+def absolute_sources(procedures: pl.DataFrame, folder: Path) -> pl.DataFrame:
+    """Procedures with sources that hold in any folder.
+
+    Args:
+        procedures: With the column source, null if unknown.
+        folder: The folder that relative sources are relative to.
+    """
+    sources = [
+        None if source is None else os.path.realpath(folder / source)
+        for source in procedures["source"]
+    ]
+    return procedures.with_columns(source=pl.Series(sources, dtype=pl.String))
 
 
 TABLES = ("detections", "procedures", "polyps")

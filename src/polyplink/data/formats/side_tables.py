@@ -19,6 +19,7 @@ from polyplink.data.tables import (
     PROCEDURES,
     Column,
     DataSet,
+    absolute_sources,
     check,
     csv_text,
     read_text_table,
@@ -42,7 +43,8 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
         faults: Extended by a warning for each unknown column.
 
     Returns:
-        All columns of `PROCEDURES`; all columns of `POLYPS` and `track`. Missing columns are null.
+        All columns of `PROCEDURES`, with an absolute source; all columns of `POLYPS` and `track`.
+        Missing columns are null.
 
     Raises:
         PolyplinkError: If a file is not a table, a value cannot be read, a key is missing, or a
@@ -71,7 +73,7 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
             f"{folder / 'procedures.csv'} has several rows of procedure {repeated[0]!r}",
             "keep one of them",
         )
-    return procedures, polyps
+    return absolute_sources(procedures, folder), polyps
 
 
 def number_polyps(data: DataSet) -> pl.DataFrame:
