@@ -289,6 +289,11 @@ def test_a_table_of_frames_gives_sequence_and_polyp_of_masks(tmp_path: Path) -> 
         (1, 1, None),
         (1, 40, None),
     ]
+    write_mask(source / "sub" / "p7.tif", (6, 6, 8, 8))
+    write_image(source / "sub" / "7.tif")
+    (source / "frames.csv").write_text("image,procedure_id\nsub\\7.tif,s3\n")  # of Windows
+    data = import_data("masks", source, out, *folders)
+    assert data.detections["image"].to_list() == ["./sub/7.tif"]
     for table, message in (
         ("name\n1\n", "frames.csv has no column image, procedure_id"),
         ("image,procedure_id,frame\n1,s1,0:02\n", "frame '0:02' is not a whole number"),

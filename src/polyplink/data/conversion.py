@@ -126,6 +126,13 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
         "procedure without a box, not written",
         lambda d: d.procedures.join(d.detections, on="procedure_id", how="anti").height,
     ),
+    "parts of empty procedures": (
+        "procedure without a box, which is read in no part",
+        lambda d: len(
+            {name for part in PARTS for name in d.splits.get(part, ())}
+            - {*d.detections["procedure_id"]}
+        ),
+    ),
     "empty polyps": (
         "polyp without a box, not written",
         lambda d: d.polyps.join(d.detections, on="polyp_id", how="anti").height,

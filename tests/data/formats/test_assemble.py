@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.formats.assemble import BoxImport, assemble
@@ -73,6 +74,23 @@ def test_side_tables_have_priority_and_missing_values_are_filled_with_a_warning(
             assemble(boxes(), tmp_path / "no", reading, procedures=other)
 
 
+def test_a_source_of_the_side_table_is_relative_to_the_table(tmp_path: Path) -> None:
+    (tmp_path / "frames").mkdir()
+    Image.new("RGB", (64, 48)).save(tmp_path / "frames" / "a.jpg")
+    (tmp_path / "procedures.csv").write_text("procedure_id,source\nv,frames\n")
+    data = assemble(boxes({"image": "a.jpg"}), tmp_path, BoxImport(SOURCE)).data
+    assert data.detections["image"].to_list() == ["a.jpg"]
+    assert data.procedures["source"].to_list() == [str(tmp_path.resolve() / "frames")]
+
+
+def test_a_folder_keeps_its_name_after_a_dot(tmp_path: Path) -> None:
+    for name, expected in (("exam.1", "exam.1"), ("exam.2.csv", "exam.2")):
+        source = tmp_path / name
+        source.touch() if name.endswith(".csv") else source.mkdir()
+        data = assemble(boxes(), tmp_path, BoxImport(source, size=(64, 48))).data
+        assert data.procedures["dataset"].to_list() == [expected]
+
+
 def test_a_size_of_0_or_less_is_unknown(tmp_path: Path) -> None:
     polyps = "procedure_id,polyp_id,size_mm\nv,a,-1\nv,b,0\nv,c,4.5\n,,\n"
     (tmp_path / "polyps.csv").write_text(polyps)
@@ -123,6 +141,9 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_pa
         "polyp id in several procedures, changed to <procedure>_<id>",
         "polyp with several values for one fact, the first used",
     ]
+    clash = boxes({"polyp_id": "1"}, {"polyp_id": "v_1"}, {"procedure_id": "w", "polyp_id": "1"})
+    with pytest.raises(PolyplinkError, match="'v_1' would be two polyps; give every polyp its own"):
+        assemble(clash, tmp_path, BoxImport(SOURCE, size=(64, 48)))
     unnamed = BoxImport(SOURCE, size=(64, 48), identity="none")
     assert assemble(detections, tmp_path, unnamed, polyps=facts).data.polyps.is_empty()
 

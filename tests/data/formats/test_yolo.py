@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.conversion import convert
 from polyplink.data.formats.yolo import import_yolo, mark_yolo, write_yolo
 from polyplink.data.tables import DataSet
 from tests.data.formats.text_files import write_labels
@@ -230,6 +231,12 @@ def test_parts_are_written_as_folders_and_a_procedure_with_the_name_of_a_part_is
     assert (tmp_path / "labels" / "val" / "001-009" / "000002.txt").is_file()
     again = import_yolo(tmp_path, workers=2).data
     assert (again.splits, again.key) == (data.splits, data.key)
+    parts = {"train": ["001-001", "001-012"], "val": ["001-009"]}  # 001-012 has no box
+    data = DataSet.of(scored.detections, scored.procedures, scored.polyps, parts)
+    lost = "1 x procedure without a box, which is read in no part"
+    assert lost in convert(data, "yolo", tmp_path / "parts")
+    parts["train"].remove("001-012")
+    assert import_yolo(tmp_path / "parts").data.splits == parts
     train = pl.lit("train").alias("procedure_id")
     named_as_part = DataSet.of(
         scored.detections.head(1).with_columns(train),

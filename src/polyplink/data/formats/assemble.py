@@ -77,6 +77,11 @@ class BoxImport(Import):
             )
 
     @property
+    def name(self) -> str:
+        """Name of the folder, or of the file without its ending."""
+        return self.source.name if self.source.is_dir() else self.source.stem
+
+    @property
     def first(self) -> int:
         """Number of the first frame."""
         return self.first_frame or 0
@@ -260,7 +265,7 @@ def assemble(
     boxes = boxes.drop("track")
 
     # The procedures, and the video of each if needed.
-    name = reading.source.stem
+    name = reading.name
     defaults = {"dataset": reading.dataset or name, "source": str(folder.resolve())}
     numbered = numbered.group_by("procedure_id", maintain_order=True).agg(**frame_span(0))
     sources = [table for table in (side_procedures, procedures, numbered) if table is not None]
@@ -519,6 +524,9 @@ def _polyps(
     A polyp id that occurs in several procedures becomes `<procedure>_<id>` in each. If a polyp has
     several rows, the first non-null value counts; locations are normalised. A size of 0 or less, as
     programs write for a missing one, is null.
+
+    Raises:
+        PolyplinkError: If two polyps would get one name.
     """
     pairs = pl.concat([boxes.select(KEYS), facts.select(KEYS)]).drop_nulls().unique()
     shared = pairs.filter(pl.col("polyp_id").is_duplicated()).select("polyp_id").unique()
@@ -530,6 +538,14 @@ def _polyps(
         .otherwise("polyp_id")
         .alias("polyp_id")
     )
+    new_names = pairs.sort(KEYS).select(name)["polyp_id"]
+    clash = new_names.filter(new_names.is_duplicated())
+    if clash.len():
+        raise PolyplinkError(
+            f"polyp ids of several procedures are changed to <procedure>_<id>, and {clash[0]!r} "
+            "would be two polyps",
+            "give every polyp its own id",
+        )
     boxes, facts = boxes.with_columns(name), facts.with_columns(name)
     of_boxes = boxes.select(KEYS).drop_nulls().unique(maintain_order=True)
     rows = pl.concat([facts, of_boxes], how="diagonal_relaxed")

@@ -89,15 +89,15 @@ def numbers_alone(frames: pl.DataFrame, source: Path, faults: Faults) -> pl.Data
 
     Args:
         frames: Columns at, procedure_id and frame; rows with a procedure or without a number stay.
-        source: The file or folder of the frames.
+        source: The folder of the frames.
         faults: Extended by a warning with the name of the procedure.
     """
     place = source.resolve()
     folder = place.parent if place.name in ("labels", "annotations", "images") else place
     alone = pl.col("procedure_id").is_null() & pl.col("frame").is_not_null()
-    kind = Message("import.numbered_file", {"procedure": folder.stem})
+    kind = Message("import.numbered_file", {"procedure": folder.name})
     faults.warn_rows(kind, frames.filter(alone))
-    name = pl.when(alone).then(pl.lit(folder.stem)).otherwise("procedure_id")
+    name = pl.when(alone).then(pl.lit(folder.name)).otherwise("procedure_id")
     return frames.with_columns(procedure_id=name)
 
 

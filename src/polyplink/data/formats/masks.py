@@ -229,7 +229,8 @@ def _frame_table(path: Path, first: int) -> pl.DataFrame:
     polyp_id = pl.lit(None, pl.String)
     if "polyp_id" in table.columns:
         polyp_id = pl.when(~no_polyp("polyp_id")).then("polyp_id")
-    stem = pl.col("image").str.replace(_ENDING, "")
+    image = pl.col("image").str.replace_all("\\", "/", literal=True)  # of Windows
+    stem = image.str.replace(_ENDING, "")
     table = table.select("procedure_id", stem=stem, frame=frame, polyp_id=polyp_id).unique(
         maintain_order=True
     )

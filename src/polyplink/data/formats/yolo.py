@@ -126,7 +126,7 @@ def import_yolo(
     filmed = procedures if reading.video else procedures.filter("has_no_image")
     if size is not None and not reading.images:  # a video would add nothing
         filmed = filmed.clear()
-    single = source.stem if procedures.height == 1 else None
+    single = reading.name if procedures.height == 1 else None
     videos = find_videos(filmed, source, reading.video, faults, single=single)
 
     # The size of frames, by which the fractions are multiplied.
@@ -441,8 +441,8 @@ def write_yolo(data: DataSet, root: Path) -> None:
     A line is `0 cx cy w h`, with score and track if any box has one (-1: none). Procedures of the
     parts train, val and test are in a folder of that name. Names and facts of polyps and procedures
     are written into `polyps.csv` and `procedures.csv`; `data.yaml` has width and height if they are
-    the same for all procedures. Boxes are read back to a thousandth of a pixel. Lost: images and
-    other splits.
+    the same for all procedures. Boxes are read back to a thousandth of a pixel. Lost: images,
+    other splits, and the parts of procedures without a box.
 
     Args:
         data: The data set.
@@ -494,4 +494,5 @@ def _lines(data: DataSet, tracks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-YOLO = Format(import_yolo, write_yolo, ("images", "other splits"), mark_yolo, archives=False)
+LOSSES = ("images", "other splits", "parts of empty procedures")
+YOLO = Format(import_yolo, write_yolo, LOSSES, mark_yolo, archives=False)
