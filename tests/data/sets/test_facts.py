@@ -96,6 +96,8 @@ def test_a_spreadsheet_is_read_as_texts_or_refused() -> None:
     assert rows[0] == ["Video_ID", "", "Polyp_Size"]
     read = parse_facts(rows, "x.xlsx", (), {}, Faults())
     assert read == {7: {"size_mm": 5.5}, 8: {"size_mm": 11.74}}
+    numbered = '<row><c t="inlineStr"><is><t>case</t></is></c><c><v>12</v></c></row>'
+    assert read_rows(spreadsheet(row=numbered), "x.xlsx")[-1][:2] == ["case", "12"]  # not 12.0
     for data in (b"", b"PK", content[:400], b"a,b\n1,2\n"):
         with pytest.raises(PolyplinkError, match=r"x\.xlsx is not a valid \.xlsx file .*as CSV"):
             read_rows(data, "x.xlsx")

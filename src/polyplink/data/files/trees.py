@@ -217,7 +217,8 @@ def walk_files(source: Path) -> Iterator[str]:
             folders.clear()  # a link back to a visited folder
             continue
         visited.add((place.st_dev, place.st_ino))
-        folders[:] = [check_utf8(name, folder) for name in folders if not _hidden(name)]
+        # In order, so that of several links to a folder always the same one is visited first.
+        folders[:] = sorted(check_utf8(name, folder) for name in folders if not _hidden(name))
         prefix = Path(folder).relative_to(source).as_posix()
         if "!" in prefix and INSIDE in f"{prefix}/":
             raise PolyplinkError(

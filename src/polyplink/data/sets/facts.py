@@ -93,7 +93,7 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
         try:
             _check_cells(data, name)
             sheet = CalamineWorkbook.from_filelike(BytesIO(data)).get_sheet_by_index(0)
-            rows = [[str(cell) for cell in row] for row in sheet.to_python()]
+            rows = [[_cell_text(cell) for cell in row] for row in sheet.to_python()]
         except (CalamineError, OSError, ValueError, IndexError, *_DAMAGED) as error:
             raise PolyplinkError(
                 f"{name} is not a valid .xlsx file ({first_line(error)})",
@@ -108,6 +108,11 @@ def read_rows(data: bytes, name: str) -> list[list[str]]:
             raise PolyplinkError(f"{name} is not a table ({error})", "save it as CSV") from None
     stripped = [[re.sub(ESCAPED_FORMULA, r"\1", cell.strip()) for cell in row] for row in rows]
     return [row for row in stripped if any(row)]
+
+
+def _cell_text(cell: object) -> str:
+    """The text of a cell of a spreadsheet, in which all numbers are floats: 12, not 12.0."""
+    return str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell)
 
 
 def _column_number(letters: bytes) -> int:
