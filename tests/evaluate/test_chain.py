@@ -117,6 +117,7 @@ def test_procedures_without_detections_or_without_polyps_have_figures() -> None:
     assert (undetected.detected_polyps, undetected.counted, undetected.polyps) == (0, 0, 3)
     without_polyps = score_procedure("p", TRUTH.clear(), COUNTED)
     assert (without_polyps.polyps, without_polyps.false_polyps, without_polyps.counted) == (0, 3, 3)
+    assert chain_figures([without_polyps])["HOTA"].value is None  # NaN is no JSON
     figures = chain_figures([undetected])
     assert figures["FR"].value is None
     assert figures["count error"].value == 3

@@ -117,7 +117,7 @@ def test_boxes_outside_the_frame_and_files_without_a_box_are_scored_as_trackeval
     for name, value in tracking_figures(total).items():
         assert float(value) == pytest.approx(expected[name], abs=1e-6), name
     assert expected["IDP"] < 1
-    for start in ("1,2,left", "1.5,2,9"):
+    for start in ("1,2,left", "1.5,2,9", "nan,2,9"):
         (tracker / "001-002.txt").write_text(f"{start},4,60,50,1,-1,-1,-1\n")
         with pytest.raises(PolyplinkError, match="1 box of 001-002 without a frame and four sides"):
             score_files(out / "gt" / "mot_challenge" / "polyplink-eval", tracker)

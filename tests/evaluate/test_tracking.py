@@ -11,7 +11,7 @@ from polyplink.evaluate.hota import (
     tracking_figures,
 )
 from polyplink.evaluate.intervals import draw_weights
-from polyplink.evaluate.metric import metrics_of
+from polyplink.evaluate.metric import Metric, metrics_of
 from polyplink.evaluate.samples import TrackletBoxes, find_concurrent
 from polyplink.evaluate.tracking import (
     TrackingTruth,
@@ -193,3 +193,19 @@ def test_tracking_without_folds_is_undefined() -> None:
     measures = tracking_measures("ap", [], draw_weights(1, resamples=5), FIGURES)
     assert len(measures) == len(FIGURES) + len(MEANS)
     assert all(measure.value is None for measure in measures.values())
+
+
+def test_a_metric_is_averaged_over_procedures_where_it_is_defined() -> None:
+    truths = {f"v{s}": TrackingTruth.of(f"v{s}", procedure(s, touching=False)[0]) for s in (1, 2)}
+    folds = [truth.score([[0] * truth.tracklets.polyp.size]).take(0) for truth in truths.values()]
+    boxes, others = (float(fold.counts.true) for fold in folds)
+    assert boxes != others
+
+    def value(counts: TrackingCounts) -> np.ndarray:
+        return np.where(counts.true == boxes, np.nan, counts.true)
+
+    metrics = {"boxes": Metric(task="tracking", meaning="boxes", value=value, with_mean=True)}
+    rows = tracking_rows(folds, truths, metrics)
+    assert [row["figures"]["boxes"] for row in rows["procedures"]] == [None, others]
+    measures = tracking_measures("ap", folds, draw_weights(2, resamples=5), metrics)
+    assert measures["tracking/ap/boxes mean"].value == others == rows["spreads"]["boxes"].value

@@ -11,7 +11,13 @@ import numpy as np
 import polars as pl
 
 from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figures
-from polyplink.evaluate.intervals import Figure, Resampled, draw_weights, resampled_mean
+from polyplink.evaluate.intervals import (
+    Figure,
+    Resampled,
+    draw_weights,
+    resampled_mean,
+    unless_nan,
+)
 from polyplink.evaluate.samples import BoxTracks, overlaps
 from polyplink.tracklets.box_runs import BOX, one_box_a_frame
 
@@ -172,5 +178,5 @@ def resampled_chain(rows: Sequence[ChainRow]) -> Mapping[str, Resampled]:
     drawn = tracking_figures(TrackingCounts.weighted(counts, draws))
     part = np.ones(len(rows), dtype=np.bool_)
     for name in ("HOTA", "IDF1"):
-        figures[name] = Resampled(float(total[name]), drawn[name], part)
+        figures[name] = Resampled(unless_nan(total[name]), drawn[name], part)
     return figures

@@ -13,7 +13,13 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import short_repr
 from polyplink.evaluate.choosing import Choice, Purpose, choose
 from polyplink.evaluate.counting import ProcedureCounts, Reals
-from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
+from polyplink.evaluate.intervals import (
+    Figure,
+    Resampled,
+    Weights,
+    mean_of_procedures,
+    unless_nan,
+)
 from polyplink.evaluate.metric import Metric, metrics_of, values_of
 
 Fold = dict[str, Any]  # a row of the table of procedures, see `apply_choice`
@@ -26,14 +32,14 @@ def apply_choice(counts: ProcedureCounts, choice: Choice) -> Fold:
         procedure, choice, numbers of tracklets of known polyp, polyps and clusters, and rates with
         the names of `ProcedureCounts.rates`, None if undefined.
     """
-    rates = {name: float(values[choice.row]) for name, values in counts.rates.items()}
+    rates = {name: unless_nan(values[choice.row]) for name, values in counts.rates.items()}
     return {
         "procedure": counts.procedure,
         "choice": choice,
         "tracklets": counts.tracklets,
         "polyps": counts.polyps,
         "clusters": int(counts.clusters[choice.row]),
-        **{name: None if np.isnan(rate) else rate for name, rate in rates.items()},
+        **rates,
     }
 
 
@@ -246,9 +252,7 @@ def counting_measures(
         values = np.full(weights.shape[1], np.nan)
         if counted:
             values[:] = [values_of(key, metric, procedure, ()) for procedure in counted]
-        defined = ~np.isnan(values)
-        sums = np.where(defined, values, 0.0)
-        measures[f"{name}/{key}"] = resampled_mean(sums, defined, weights)
+        measures[f"{name}/{key}"] = mean_of_procedures(values, weights)
     return measures
 
 

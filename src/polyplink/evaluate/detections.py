@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.evaluate.intervals import Figure, Resampled, draw_weights
+from polyplink.evaluate.intervals import Figure, Resampled, draw_weights, unless_nan
 from polyplink.evaluate.samples import box_iou
 
 if TYPE_CHECKING:
@@ -296,9 +296,8 @@ def _with_intervals(
     measured = {}
     for name, value in values.items():
         resampled = np.array([figures[name] for figures in drawn])
-        defined = None if np.isnan(value) else value
         taking_part = np.isin(names, contributing.get(name, names))
-        measured[name] = Resampled(defined, resampled, taking_part).figure()
+        measured[name] = Resampled(unless_nan(value), resampled, taking_part).figure()
     return measured
 
 

@@ -99,6 +99,11 @@ def ratio(part: npt.ArrayLike, total: npt.ArrayLike) -> Reals:
     return np.asarray(np.divide(part, total, out=result, where=np.asarray(total) != 0))
 
 
+def unless_nan(value: float | Reals) -> float | None:
+    """A single value as a number; None if it is NaN."""
+    return None if np.isnan(value) else float(value)
+
+
 @dataclass(frozen=True)
 class Resampled:
     """A figure with its value in every resample, for paired comparisons of methods.
@@ -158,8 +163,7 @@ class Resampled:
 def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights) -> Resampled:
     """Mean of values grouped by procedure, as a ratio of sums.
 
-    For queries, pass the sum of a procedure's values and its number of queries. For one value per
-    procedure, pass the value and 1, or 0 and 0 if it is undefined.
+    For queries, pass the sum of a procedure's values and its number of queries.
 
     Args:
         sums: Sum of each procedure's values (units,).
@@ -169,6 +173,12 @@ def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
     s, c = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     value = float(s.sum() / c.sum()) if c.sum() > 0 else None
     return Resampled(value, ratio(weights @ s, weights @ c), c > 0)
+
+
+def mean_of_procedures(values: Reals, weights: Weights) -> Resampled:
+    """Mean of one value per procedure (units,), NaN if undefined; see `resampled_mean`."""
+    defined = ~np.isnan(values)
+    return resampled_mean(np.where(defined, values, 0.0), defined, weights)
 
 
 def no_different(measures: Mapping[str, Resampled], ideal: float | None = None) -> tuple[str, ...]:

@@ -91,8 +91,9 @@ def _read_tracks(source: Path, kind: str) -> dict[str, BoxTracks]:
     faults, tracks = Faults(), {}
     for sequence in find_sequences(source, kind, faults):
         rows = read_boxes(sequence, faults).select("frame", "track", *BOX)
+        frame = pl.col("frame")
         is_incomplete = pl.any_horizontal(pl.col("frame", *BOX).is_null())
-        is_incomplete |= pl.col("frame") != pl.col("frame").floor()
+        is_incomplete |= ~frame.is_finite() | (frame != frame.floor())
         incomplete = rows.select(is_incomplete.sum()).item()
         nameless = rows["track"].null_count()
         for count, lack in ((incomplete, "a frame and four sides"), (nameless, "a track")):

@@ -22,7 +22,7 @@ from polyplink.evaluate.hota import (
     score_table,
     tracking_figures,
 )
-from polyplink.evaluate.intervals import Figure, Resampled, Weights, resampled_mean
+from polyplink.evaluate.intervals import Figure, Resampled, Weights, mean_of_procedures, unless_nan
 from polyplink.evaluate.metric import Metric, metrics_of
 from polyplink.evaluate.samples import (
     BoxTracks,
@@ -210,8 +210,8 @@ def tracking_rows(
 
     Returns:
         procedures: one row per procedure, with its form, boxes (tracked), polyps, tracks, split,
-        doubled (see `ProcedureTracking`) and figures (floats by name); spreads: mean and standard
-        deviation over procedures (`Figure`) by figure, as the thesis gives them.
+        doubled (see `ProcedureTracking`) and figures (by name, None if undefined); spreads: mean
+        and standard deviation over procedures (`Figure`) by figure, as the thesis gives them.
     """
     rows = []
     for fold in folds:
@@ -224,7 +224,7 @@ def tracking_rows(
             "tracks": int(fold.tracks),
             "split": int(fold.split),
             "doubled": fold.doubled,
-            "figures": {name: float(value) for name, value in figures.items()},
+            "figures": {name: unless_nan(value) for name, value in figures.items()},
         }
         rows.append(row)
     spreads = {name: Figure.mean_of([row["figures"][name] for row in rows]) for name in metrics}
@@ -256,13 +256,13 @@ def tracking_measures(
     drawn = tracking_figures(TrackingCounts.weighted(counts, weights), metrics)
     part = np.ones(units, dtype=np.bool_)
     measures = {
-        f"tracking/{name}/{figure}": Resampled(float(total[figure]), drawn[figure], part)
+        f"tracking/{name}/{figure}": Resampled(unless_nan(total[figure]), drawn[figure], part)
         for figure in metrics
     }
     per_procedure = [tracking_figures(counted, means) for counted in counts]
     for figure in means:
         values: Reals = np.array([float(figures[figure]) for figures in per_procedure])
-        measures[f"tracking/{name}/{figure} mean"] = resampled_mean(values, part, weights)
+        measures[f"tracking/{name}/{figure} mean"] = mean_of_procedures(values, weights)
     return measures
 
 
