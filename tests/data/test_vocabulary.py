@@ -103,6 +103,7 @@ def test_common_classes_cover_every_map_and_the_released_table() -> None:
         for word, kind, adenoma in zip(words, classes, words.values(), strict=True):
             assert kind == HISTOLOGY[word]
             assert not adenoma or kind == "adenoma"
+        assert common_histology(classes).equals(classes)  # users write these
     sites = common_location(lesion_info()["site"])
     assert set(sites.drop_nulls()) == {
         "ascending", "transverse", "descending", "sigmoid", "rectum", "cecum",

@@ -70,9 +70,11 @@ def _adenoma_map(words: Mapping[str, str | None], *, tsa: bool) -> AdenomaMap:
     return labels
 
 
-HISTOLOGY: Mapping[str, str | None] = {
+# Term of a release, or a common class -> common class.
+HISTOLOGY: dict[str, str | None] = {
     word: kind for words in _WORDS.values() for word, kind in words.items()
 }
+HISTOLOGY |= {kind: kind for kind in HISTOLOGY.values() if kind is not None}
 ADENOMA: Maps = {name: _adenoma_map(words, tsa=False) for name, words in _WORDS.items()}
 NAMED: Mapping[str, Maps] = {
     "papers": ADENOMA,
