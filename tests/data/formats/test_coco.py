@@ -139,6 +139,15 @@ def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> 
     videos = [
         {"id": "1", "name": "b", "fps": 25, "length": 9, "width": 64, "height": 48},
         {"id": 0, "name": "a", "n_frames": 5, "fps": 0, "width": 0, "height": -1},  # not known
+        {
+            "id": 2,
+            "length": 1,
+            "width": 9,
+            "height": 9,
+            "name": "",
+            "patient": "",
+            "source": "camera",
+        },
     ]
     images = [
         image(-3, "x.jpg", video_id=1, frame_index=8),
@@ -160,7 +169,8 @@ def test_videos_with_tracks_and_ids_of_any_type_are_imported(tmp_path: Path) -> 
         ("b", 8, "b_1"),
     ]
     procedures = data.procedures.select("procedure_id", "n_frames", "fps").rows()
-    assert procedures == [("b", 9, 25.0), ("a", 5, None)]
+    assert procedures == [("b", 9, 25.0), ("a", 5, None), ("2", 1, None)]
+    assert data.procedures.select("patient", "source").row(-1) == ("2", str(tmp_path.resolve()))
     bare = import_coco(path, identity="none").data
     assert bare.polyps.is_empty()
     assert bare.detections["polyp_id"].null_count() == 4

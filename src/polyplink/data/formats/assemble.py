@@ -368,7 +368,9 @@ def _procedure_rows(sources: list[pl.DataFrame], defaults: Mapping[str, str]) ->
             table.select(pl.col(name).cast(columns[name], strict=False) for name in present_columns)
         )
     rows = pl.concat(tables, how="diagonal").drop_nulls("procedure_id")
-    # The video stated by a source is a name to search for, not a path. A rate or side of 0 is none.
+    # The video stated by a source is a name to search for, not a path. An empty text, and a rate or
+    # side of 0, are none.
+    rows = rows.with_columns(pl.col(pl.String).exclude("procedure_id").replace("", None))
     rows = rows.with_columns(
         pl.col("video_name").str.extract(r"([^/\\]*)$"),
         *(pl.when(pl.col(name) > 0).then(name).alias(name) for name in ("fps", "width", "height")),

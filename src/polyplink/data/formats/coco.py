@@ -44,7 +44,7 @@ _File = tuple[Path, str | None]  # an annotation file, and the part in its name 
 _PREFIX = "instances"
 _CATEGORY = 1  # the category id that is written
 # Columns that are read from records, and the keys of columns with other names.
-_VIDEO = (*PROCEDURES, "id", "name", "file_name")
+_VIDEO = (*(name for name in PROCEDURES if name != "source"), "id", "name", "file_name")
 _IMAGE = ("id", "file_name", "width", "height", "video_id", "sequence_id", "frame", "dataset_id")
 _BOX = (
     *("id", "image_id", "category_id", "bbox", "iscrowd", "score", "identity_id"),
@@ -372,7 +372,8 @@ def _read_annotations(
 def _videos(records: Any, name: str) -> pl.DataFrame:
     """The videos of a file, named by `name` or file, or by id if they have neither."""
     videos = read_records(records, f"{name}: videos", _VIDEO)
-    procedure_name = pl.coalesce("name", pl.col("file_name").str.extract(_VIDEO_FILE), "id")
+    name_of_video = pl.when(pl.col("name") != "").then("name")
+    procedure_name = pl.coalesce(name_of_video, pl.col("file_name").str.extract(_VIDEO_FILE), "id")
     videos = videos.with_columns(procedure_id=procedure_name).drop("name")
     videos = videos.rename({"file_name": "video_name"})
     videos = videos.unique("id", keep="first", maintain_order=True)
