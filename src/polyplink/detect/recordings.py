@@ -9,7 +9,14 @@ from polyplink.core.artefacts import file_state
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
-from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, images_in, videos_in
+from polyplink.data.files.folders import (
+    IMAGE_ENDINGS,
+    files_in,
+    images_in,
+    is_playlist,
+    read_playlist,
+    videos_in,
+)
 from polyplink.data.files.image_names import frame_name
 from polyplink.data.files.images import Picture, read_picture
 from polyplink.data.files.video import NOTICEABLE, open_video
@@ -57,7 +64,10 @@ class Recording:
 
     def state(self) -> list[list[int]]:
         """Sizes and times of change of its files, see `file_state`."""
-        return [file_state(self.path / name) for name in self.images or ("",)]
+        files = [self.path / name for name in self.images] or [self.path]
+        if is_playlist(self.path.name):
+            files += read_playlist(self.path)
+        return [file_state(file) for file in files]
 
     def image(self, frame: int) -> str:
         """Value of the column `image` for a frame."""

@@ -5,10 +5,12 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from PIL import Image
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
 from polyplink.data.files.video import Video, open_video
+from polyplink.detect.recordings import find_recordings
 from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, write_video
 from tests.mutations import flip_many
 
@@ -143,6 +145,68 @@ def test_conversions_of_a_frame_are_close_to_those_of_its_pixels(tmp_path: Path)
         np.testing.assert_array_equal(picture.rgb(), pixels)
         np.testing.assert_array_equal(picture.resized(24, 30), small)  # the order does not matter
         assert picture.size == reference.size == (WIDTH, HEIGHT)
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "ts", "avi"])
+def test_a_playlist_is_one_video_of_its_files(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "day 1").mkdir()
+    parts = {"a.mp4": 20, f"day 1/b.{suffix}": 7, f"c.{suffix}": 30}
+    for name, n in parts.items():
+        write_video(tmp_path / name, n)
+    playlist = tmp_path / "case.m3u"
+    playlist.write_text("\ufeff#EXTM3U\r\n\r\n" + "\r\n".join(parts), encoding="utf-8")
+    shown = [number for n in parts.values() for number in range(n)]
+    with open_video(playlist) as video:
+        assert (video.n_frames, video.fps, video.n_missing) == (57, 25.0, 0)
+        assert video.drift < 0.001
+        assert numbers(video, list(range(57))) == list(enumerate(shown))
+        assert numbers(video, [-1, 19, 20, 57]) == [(19, 19), (20, 0), (-1, None), (57, None)]
+        for number in (40, 19, 56, 20, 0):
+            assert numbers(video, [number]) == [(number, shown[number])]
+    # A folder with the playlist holds one recording; files that are not in it are others.
+    write_video(tmp_path / "other.mp4", 5)
+    (case, other) = find_recordings(tmp_path)
+    assert (case.name, case.n_frames, case.image(56)) == ("case", 57, "case.m3u#56")
+    assert other.name == "other"
+    before = case.state()
+    (tmp_path / f"c.{suffix}").write_bytes(b"")
+    assert case.state() != before
+
+
+def test_frames_lost_within_a_playlist_keep_the_numbers_of_the_others(tmp_path: Path) -> None:
+    for name in ("a.mp4", "b.mp4"):
+        write_video(tmp_path / name, N, index_first=True)
+    content = (tmp_path / "a.mp4").read_bytes()
+    (tmp_path / "a.mp4").write_bytes(content[: len(content) * 4 // 5])
+    (tmp_path / "case.m3u").write_text("a.mp4\nb.mp4\n")
+    with open_video(tmp_path / "a.mp4") as video:
+        assert video.n_missing > 0
+    with open_video(tmp_path / "case.m3u") as video:
+        assert (video.n_frames, video.n_missing) == (2 * N, 0)
+        read_numbers = numbers(video, list(range(2 * N)))
+    assert all(shown in (n, None) for n, shown in read_numbers[:N])
+    assert read_numbers[N:] == [(N + n, n) for n in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"# only this\n", "names no video"),
+        (b"a.mp4\na.mp4\n", "names a.mp4, twice"),
+        (b"b.m3u\n", "names b.m3u, a playlist"),
+        (b"a.mp4\ngone.mp4\n", "gone.mp4, which does not exist"),
+        (b"a.mp4\nsmall.png\n", "small.png has 32x16 pixels, but .*a.mp4"),
+        (b"\xff\xfea", "UTF-8"),
+    ],
+)
+def test_a_playlist_that_is_no_recording_is_refused(
+    tmp_path: Path, text: bytes, message: str
+) -> None:
+    write_video(tmp_path / "a.mp4", 3)
+    Image.new("RGB", (32, 16)).save(tmp_path / "small.png")
+    (tmp_path / "case.m3u").write_bytes(text)
+    with pytest.raises(PolyplinkError, match=message), open_video(tmp_path / "case.m3u"):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.workers import worker_pool
 
@@ -19,6 +19,7 @@ Read = TypeVar("Read")
 VIDEO_ENDINGS = (
     *(".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts"),
     *(".mts", ".vob", ".wmv", ".asf", ".mxf", ".dv"),
+    ".m3u",  # a playlist: several files of one recording
 )
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
 BOX_FORMATS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by ending of a file
@@ -134,20 +135,55 @@ def is_video(name: str) -> bool:
     return name.lower().endswith(VIDEO_ENDINGS)
 
 
+def is_playlist(name: str) -> bool:
+    """Whether a file name has the ending of a playlist."""
+    return name.lower().endswith(".m3u")
+
+
+def read_playlist(path: Path) -> list[Path]:
+    """The files of a playlist (.m3u), the parts of one recording.
+
+    Args:
+        path: A text file in UTF-8. Each line is the name of a file, relative to the folder of the
+            playlist; empty lines and those that begin with # are skipped.
+
+    Raises:
+        PolyplinkError: If it cannot be read, or names no file, a playlist or a file twice.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", "restore it") from None
+    except UnicodeDecodeError:
+        raise PolyplinkError(f"{path} is not a text in UTF-8", "save it as UTF-8") from None
+    names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not names:
+        raise PolyplinkError(f"{path} names no video", "write the name of a file on each line")
+    for place, name in enumerate(names):
+        if is_playlist(name) or name in names[:place]:
+            fault = "a playlist" if is_playlist(name) else "twice"
+            raise PolyplinkError(f"{path} names {name}, {fault}", "name each video once")
+    return [path.parent / name for name in names]
+
+
 def videos_in(folder: Path) -> list[Path]:
     """The videos of a folder, without hidden files, in natural order of their names.
 
-    A folder that is missing or cannot be read has no videos.
+    Files that a playlist in the folder names are parts of its recording, not videos of their own. A
+    folder that is missing or cannot be read has no videos.
 
     Raises:
-        PolyplinkError: If a name is not UTF-8.
+        PolyplinkError: If a name is not UTF-8, or a playlist cannot be read.
     """
     if not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
         return []
     # Names alone: folders hold many thousands of images.
     videos = [n for n in os.listdir(folder) if is_video(n) and n[0] != "."]  # noqa: PTH208
     names = sorted((check_utf8(name, folder) for name in videos), key=natural_order)
-    return [path for name in names if (path := folder / name).is_file()]
+    files = [path for name in names if (path := folder / name).is_file()]
+    playlists = [path for path in files if is_playlist(path.name)]
+    parts = {part for path in playlists for part in read_playlist(path)}
+    return [path for path in files if path not in parts]
 
 
 def names_in(folder: str) -> list[str]:

@@ -2,15 +2,16 @@
 
 A frame's number is its index, from 0, in presentation order, whatever the frame rate and B-frames
 (which are stored out of order). `cv2.VideoCapture` and `ffmpeg -fps_mode passthrough` count frames
-in the same way. An index of the packets, read once without decoding, maps numbers to presentation
-times (pts). After damage a decoder shows wrong pictures without an error, so no frame is returned
-until the next key frame.
+in the same way. The files of a playlist are one video. An index of the packets, read once without
+decoding, maps numbers to presentation times (pts). After damage a decoder shows wrong pictures
+without an error, so no frame is returned until the next key frame.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.data.files.folders import VIDEO_ENDINGS, is_video
+from polyplink.data.files.folders import VIDEO_ENDINGS, is_playlist, is_video, read_playlist
 from polyplink.data.files.images import Picture
 
 if TYPE_CHECKING:
@@ -39,27 +40,65 @@ _BACK = (0, 1, 4, 16, 1 << 30)  # key frames to go back if a seek lands too late
 
 
 @dataclass(frozen=True)
+class _FileIndex:
+    """A file of a video, and what its packets say about its frames."""
+
+    path: Path
+    n_frames: int  # packets with a frame, from the first key frame on
+    n_missing: int  # frames that a file cut short lists after its end
+    width: int  # pixels
+    height: int  # pixels
+    fps: float | None  # mean frames per second
+    unit: float  # seconds in a time unit
+    times: Times | None  # (n_frames,) pts, ascending, in time units; None: frames are counted
+    keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
+    key_order: Times  # (k,) decoding time (dts) of every key frame, in the same unit
+
+    @property
+    def length(self) -> int:
+        """Number of frames, with those that are missing."""
+        return self.n_frames + self.n_missing
+
+    @property
+    def drift(self) -> float:
+        """Largest difference between a frame's time and its number divided by `fps`, seconds."""
+        if self.times is None or self.fps is None:
+            return 0.0
+        seconds = (self.times - self.times[0]) * self.unit
+        return float(np.abs(seconds - np.arange(self.n_frames) / self.fps).max())
+
+
 class Video:
-    """An open video.
+    """An open video: a file, or the files of a playlist as one video. It has one reader at a time.
 
     Attributes:
-        n_frames: Number of packets with a frame, from the first key frame on.
+        n_frames: Number of frames, without those missing at the end.
+        n_missing: Number of frames that a file cut short lists after its end. Those of a file
+            before the last one are among `n_frames`, and do not decode.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
-        fps: Mean frames per second; None if the file does not state them.
-        n_missing: Number of frames that a file cut short lists after its end.
+        fps: Mean frames per second; None if a file does not state them.
+        drift: Largest difference between a frame's time and its number divided by `fps`, seconds.
+            Times count from the first frame. The drift of a file without pts is 0.
     """
 
-    n_frames: int
-    width: int
-    height: int
-    fps: float | None
-    n_missing: int
-    _container: "InputContainer"
-    _unit: float  # seconds in a time unit
-    _times: Times | None  # (n_frames,) pts, ascending, in time units; None: frames are counted
-    _keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
-    _key_order: Times  # (k,) decoding time (dts) of every key frame, in the same unit
+    def __init__(self, indexes: Sequence[_FileIndex], opened: ExitStack) -> None:
+        """Take the index of each file, and a stack that closes the file that is open."""
+        self._indexes, self._opened = indexes, opened
+        self._open: tuple[int, _OpenFile] | None = None
+        numbers = list(accumulate((index.length for index in indexes), initial=0))
+        *self._first, total = numbers  # the number of each file's first frame
+        self.n_missing = indexes[-1].n_missing
+        self.n_frames = total - self.n_missing
+        self.width, self.height = indexes[0].width, indexes[0].height
+        self.fps, self.drift = indexes[0].fps, max(index.drift for index in indexes)
+        if len(indexes) > 1:
+            lasts = [index.length / index.fps for index in indexes if index.fps]
+            seconds = list(accumulate(lasts, initial=0.0))  # at which each file begins
+            self.fps = round(total / seconds[-1], 3) if len(lasts) == len(indexes) else None
+            if self.fps is not None:
+                shifts = np.array(seconds) - np.array(numbers) / self.fps
+                self.drift += float(np.abs(shifts).max())
 
     def frames(self, requested: Iterable[int]) -> Iterator[tuple[int, Picture | None]]:
         """Decode some frames in ascending order; seek over long gaps between them.
@@ -72,26 +111,25 @@ class Video:
             video or a format that cannot be converted, or is beyond the end.
         """
         numbers = list(requested)
-        inside = deque(n for n in numbers if 0 <= n < self.n_frames)
-        times = self._times
-        for number, frame in self._counted(inside) if times is None else self._timed(inside, times):
-            yield number, None if frame is None else self._picture(frame)
-        yield from ((n, None) for n in numbers if not 0 <= n < self.n_frames)
-
-    @property
-    def drift(self) -> float:
-        """Largest difference between a frame's time and its number divided by `fps`, seconds.
-
-        Times count from the first frame. The drift of a file without pts is 0.
-        """
-        if self._times is None or self.fps is None:
-            return 0.0
-        seconds = (self._times - self._times[0]) * self._unit
-        return float(np.abs(seconds - np.arange(self.n_frames) / self.fps).max())
+        for place, (first, index) in enumerate(zip(self._first, self._indexes, strict=True)):
+            of_file = [n - first for n in numbers if first <= n < first + index.length]
+            if of_file:
+                for number, frame in self._file(place).frames(of_file):
+                    yield first + number, None if frame is None else self._picture(frame)
+        total = self.n_frames + self.n_missing
+        yield from ((n, None) for n in numbers if not 0 <= n < total)
 
     def frame(self, number: int) -> Picture | None:
         """One frame; None if it does not decode or does not exist."""
         return next(picture for _, picture in self.frames([number]))
+
+    def _file(self, place: int) -> "_OpenFile":
+        """A file, opened; the one before is closed, because a decoder has threads and memory."""
+        if self._open is None or self._open[0] != place:
+            self._open = None
+            self._opened.close()
+            self._open = place, self._opened.enter_context(_open_file(self._indexes[place]))
+        return self._open[1]
 
     def _picture(self, frame: "VideoFrame") -> Picture | None:
         """A decoded frame as a picture; None if it has another size or cannot be converted."""
@@ -104,6 +142,21 @@ class Video:
         except (av.error.FFmpegError, ValueError):
             return None
 
+
+@dataclass(frozen=True)
+class _OpenFile:
+    """A file of a video, open for decoding."""
+
+    _index: _FileIndex
+    _container: "InputContainer"
+
+    def frames(self, requested: Iterable[int]) -> "Iterator[tuple[int, VideoFrame | None]]":
+        """Decode some frames in ascending order; None for one that does not decode."""
+        numbers, n, times = list(requested), self._index.n_frames, self._index.times
+        inside = deque(number for number in numbers if number < n)
+        yield from self._counted(inside) if times is None else self._timed(inside, times)
+        yield from ((number, None) for number in numbers if number >= n)
+
     def _timed(self, todo: deque[int], times: Times) -> "Iterator[tuple[int, VideoFrame | None]]":
         """Frames identified by their pts; None for a frame that the decoder skips."""
         stream: Iterator[tuple[VideoFrame, bool]] | None = None
@@ -112,8 +165,8 @@ class Video:
         while todo:
             # The last key frame shown at or before the wanted frame. This is also right for frames
             # shown before a key frame but decoded after it: they may need the key frame before.
-            key = max(int(np.searchsorted(self._keys, times[todo[0]], side="right")) - 1, 0)
-            key_frame = int(np.searchsorted(times, self._keys[key]))
+            key = max(int(np.searchsorted(self._index.keys, times[todo[0]], side="right")) - 1, 0)
+            key_frame = int(np.searchsorted(times, self._index.keys[key]))
             if stream is None or (key > start and key_frame - number > _WORTH_SEEKING):
                 stream, start = self._trusted(key, times), key
             frame, is_trusted = next(stream, (None, False))
@@ -177,14 +230,14 @@ class Video:
 
     def _next_key(self, order: int) -> int:
         """The pts of the first key frame that is decoded after a dts; without one, the largest."""
-        later = self._keys[self._key_order > order]
+        later = self._index.keys[self._index.key_order > order]
         return int(later[0]) if len(later) else int(np.iinfo(np.int64).max)
 
     def _from_key(self, key: int) -> "Packets":
         """Packets from a key frame to the end, independent of earlier reads."""
         # Seek by decoding time: some containers (ts) search for it, and it is never too late.
         for back in _BACK:
-            order = self._key_order
+            order = self._index.key_order
             early = int(order[key - back]) if back <= key else int(order.min()) - _EARLY
             stream = self._container.streams.video[0]
             if not _can_seek(self._container, early, stream=stream, backward=True):
@@ -192,7 +245,7 @@ class Video:
             at_key = False
             for packet in _demuxed(self._container):
                 if not at_key and packet.size:
-                    at_key = packet.pts == self._keys[key] and packet.is_keyframe
+                    at_key = packet.pts == self._index.keys[key] and packet.is_keyframe
                     if not at_key and packet.dts is not None and packet.dts > order[key]:
                         break  # the seek landed too late
                 if at_key:
@@ -215,11 +268,32 @@ def open_video(path: Path) -> Iterator[Video]:
     """Open a video and index its frames (one pass over the file, without decoding).
 
     Args:
-        path: mp4, mkv, avi, ts, or any other format that FFmpeg reads.
+        path: mp4, mkv, avi, ts, or any other format that FFmpeg reads; or a playlist (.m3u) of the
+            files of one recording, see `read_playlist`.
 
     Raises:
-        PolyplinkError: If the file is missing, is not a video, or contains no frame.
+        PolyplinkError: If a file is missing, is not a video, or contains no frame, or the files of
+            a playlist differ in size.
     """
+    files = read_playlist(path) if is_playlist(path.name) else [path]
+    for file in files:
+        if file != path and not file.exists():
+            raise PolyplinkError(f"{path} names {file}, which does not exist", "correct the name")
+    indexes = [_index_file(file) for file in files]
+    first = indexes[0]
+    for index in indexes[1:]:
+        if (index.width, index.height) != (first.width, first.height):
+            raise PolyplinkError(
+                f"{index.path} has {index.width}x{index.height} pixels, but {first.path} in the "
+                f"same playlist has {first.width}x{first.height}",
+                "convert them to one size, or list files of one size",
+            )
+    with ExitStack() as opened:
+        yield Video(indexes, opened)
+
+
+def _index_file(path: Path) -> _FileIndex:
+    """Open a file of a video, and read all its packets once."""
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
     if not path.is_file():
@@ -259,15 +333,23 @@ def open_video(path: Path) -> Iterator[Video]:
         if times is not None and n_frames > 1 and stream.time_base is not None:
             seconds = int(times[-1] - times[0]) * stream.time_base
             fps = round(float((n_frames - 1) / seconds), 3)
-        size = (context.width, context.height)
         n_missing = _missing_frames(container, path.stat().st_size)
-    with av.open(str(path), metadata_errors="replace") as container:
+        size = (context.width, context.height)
+        return _FileIndex(path, n_frames, n_missing, *size, fps, unit, times, *keys.T)
+
+
+@contextmanager
+def _open_file(index: _FileIndex) -> "Iterator[_OpenFile]":
+    """Open a file of a video for decoding."""
+    import av  # noqa: PLC0415 - heavy, and only videos need it
+
+    with av.open(str(index.path), metadata_errors="replace") as container:
         # A damaged frame is an error instead of a guess. With frame threads, an error may come some
         # packets late, which would break counting.
         stream = container.streams.video[0]
-        stream.thread_type = "SLICE" if times is None else "AUTO"
+        stream.thread_type = "SLICE" if index.times is None else "AUTO"
         stream.codec_context.options = {"err_detect": "explode"}
-        yield Video(n_frames, *size, fps, n_missing, container, unit, times, *keys.T)
+        yield _OpenFile(index, container)
 
 
 def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times]:
