@@ -21,11 +21,13 @@ import pytest
 from PIL import Image
 from typer.testing import Result
 
+from polyplink.associate.identities import Calibration
 from polyplink.cli.command import app
 from polyplink.cli.live import live
 from polyplink.core import results
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.origin import BoxesOrigin
+from polyplink.counting.interval import Cover
+from polyplink.data.origin import BoxesOrigin, BoxSource, read_warnings
 from polyplink.detect.first_pass import PIECE
 from polyplink.detect.recordings import find_recordings
 from polyplink.encoders.encode import read_embeddings
@@ -436,6 +438,7 @@ def test_a_killed_count_is_reported_from_its_written_pieces(
                 assert (out / "live" / "events.jsonl").read_text().startswith(events_before)
                 summary = json.loads((out / "count" / "count.json").read_text())
                 assert "was killed" in summary["warnings"][1]
+                assert read_warnings(out / "data")[0].kind == "live.killed"
             if frames:
                 data = pl.read_parquet(out / "data" / "detections.parquet")
                 assert data.equals(uninterrupted.filter(pl.col("frame") < frames))
@@ -466,6 +469,24 @@ def test_a_killed_count_reported_with_other_weights_or_options_says_so(
     assert message.kind == "live.other_settings"
     with pytest.raises(PolyplinkError, match=r"camera was counted with other .* crops for these"):
         other_settings(tmp_path / "camera", finer)
+
+
+def test_a_count_that_drops_most_frames_has_no_interval(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    source = played(find_recordings(sample_run.frames)[0])
+    encoder = load_named(sample_run.weights, "cpu")
+    _, point, _ = open_linking(
+        lambda origin: encoder, None, source.fps, tmp_path, purpose="count", keep_alarms=False
+    )
+    calibration = Calibration("annotated", None, "recordings", 40, views=50, fps=source.fps)
+    cover = Cover(BoxSource("annotated", None, "recordings", fps=source.fps), calibration, "")
+    counting = LiveCount(source, encoder, point, tmp_path, lambda event: None, cover=cover)
+    shown = []
+    for counting.frames, counting.late in ((0, 0), (100, 30), (100, 50), (200, 70)):
+        counting.show()
+        shown.append(bool(json.loads(counting.state)["basis"]["en"]))
+    assert shown == [True, True, False, True]
 
 
 @pytest.mark.parametrize(

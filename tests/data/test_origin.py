@@ -4,7 +4,8 @@ from pathlib import Path
 
 import polars as pl
 
-from polyplink.data.origin import BoxesOrigin, BoxSource, box_source, write_origin
+from polyplink.core.messages import Message
+from polyplink.data.origin import BoxesOrigin, BoxSource, box_source, write_origin, write_warnings
 from polyplink.data.tables import DataSet, read_data, write_data
 from tests.samples import write_procedures
 
@@ -25,5 +26,9 @@ def test_the_source_of_boxes_is_the_recorded_detector_or_annotation(tmp_path: Pa
         procedures = data.procedures.with_columns(pl.Series("fps", rates, pl.Float32))
         other = DataSet.of(data.detections, procedures, data.polyps, {})
         assert box_source(folder, other, names).fps == lowest
+    # A live count that dropped 60 of 100 frames.
+    write_warnings(folder, [Message("live.late", {"n": 60, "frames": 100})])
+    assert box_source(folder, data, names).fps == 10.0
+    write_warnings(folder, [])
     write_origin(folder, BoxesOrigin("3fa9", "YOLO"))
     assert box_source(folder, mixed, names[1:]) == BoxSource("3fa9", "YOLO", "recordings", fps=25.0)

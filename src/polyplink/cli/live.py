@@ -214,7 +214,7 @@ def live(
             stack.enter_context(event_log(out, on_event=on_event, errors=errors)),
             keep_alarms=alarms == "keep",
             settings=OnlineSettings(window=60 * window),
-            basis=cover.basis,
+            cover=cover,
         )
         threads = counting.warm_up(os.cpu_count() or 1)
         served = stack.enter_context(_served(counting, out, port, browser)) if page else None
@@ -412,12 +412,16 @@ def _reviewed(out: Path) -> Iterator[str]:
 def _report(
     out: Path, record: RunRecord, count_folder: "CountFolder", warnings: "list[Message]"
 ) -> "tuple[Result[Counted], dict[str, Any]]":
-    """Count the written data folder; remove the files from which a killed count is reported."""
-    from polyplink.data.origin import read_origin, write_origin
+    """Count the written data folder; remove the files from which a killed count is reported.
+
+    A later `count` of the data folder has the same warnings.
+    """
+    from polyplink.data.origin import read_origin, write_origin, write_warnings
     from polyplink.streaming.live_count import LIVE, remove_pieces
 
     write_origin(out / "data", read_origin(out / LIVE))
-    counted = count_folder(out / "data", out, warnings=warnings)
+    write_warnings(out / "data", warnings)
+    counted = count_folder(out / "data", out)
     record.write(out)
     remove_pieces(out)
     (procedure,) = counted.value.count.procedures

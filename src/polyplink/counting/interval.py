@@ -263,6 +263,11 @@ class Cover:
         unlike = materials == ("stills in motion", "recordings")
         return Message("cover.stills" if unlike else "cover.given", self._calibration_values())
 
+    def covers_rate(self, fps: float) -> bool:
+        """Whether counts at a frame rate have intervals, if others of the source have."""
+        calibrated = None if self.calibration is None else self.calibration.fps
+        return not _rate_gap(calibrated, fps)
+
     def basis_of(self, intervals: Iterable[object]) -> Message | None:
         """`basis`, unless all intervals of procedures (or their low ends) are None."""
         return self.basis if any(interval is not None for interval in intervals) else None

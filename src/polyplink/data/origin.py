@@ -5,7 +5,7 @@ another, so a count must know the source of its boxes. `warnings.json` has the w
 import or detection, which every count of the folder carries.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -60,8 +60,8 @@ class BoxSource:
             that is not recorded.
         detector: Name of the detector for display; None for annotated boxes.
         material: Kind of images; "mixed" for several kinds.
-        fps: Lowest frame rate of the procedures, frames per second; None if one is unknown, and in
-            weights and counts of earlier versions.
+        fps: Lowest rate of the frames that the detector saw, frames per second; None if that of a
+            procedure is unknown, and in weights and counts of earlier versions.
     """
 
     boxes: str
@@ -103,7 +103,8 @@ def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSou
     """
     rows = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
     material = material_of(rows["dataset"].unique().to_list())
-    fps = None if rows["fps"].has_nulls() else cast("float | None", rows["fps"].min())
+    lowest = cast("float | None", rows["fps"].min())
+    fps = None if lowest is None or rows["fps"].has_nulls() else lowest * _share_seen(folder)
     origin = read_origin(folder)
     if origin is not None:
         return BoxSource(origin.key, origin.name, material, fps=fps)
@@ -111,6 +112,13 @@ def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSou
     if boxes.filter(pl.col("score").is_not_null() & pl.col("polyp_id").is_null()).is_empty():
         return BoxSource(ANNOTATED, None, material, fps=fps)
     return BoxSource(UNKNOWN, "a detector that is not named", material, fps=fps)
+
+
+def _share_seen(folder: Path) -> float:
+    """The share of the frames that the detector saw: `live` drops some if they come too fast."""
+    late = [message.values for message in read_warnings(folder) if message.kind == "live.late"]
+    numbers = [cast("Mapping[str, int]", values) for values in late]
+    return min((1 - values["n"] / values["frames"] for values in numbers), default=1.0)
 
 
 def annotated_boxes(folder: Path, data: DataSet) -> pl.DataFrame:

@@ -250,7 +250,6 @@ def count_data(
     device: str = "auto",
     workers: int = 2,
     tracklets: Mapping[str, Any] | None = None,
-    warnings: Sequence[str | Message] = (),
     language: str = "en",
     progress: Progress = silent,
 ) -> Result[Counted]:
@@ -268,7 +267,6 @@ def count_data(
         device: Name of the device: auto, cpu, cuda or cuda:N.
         workers: Number of threads.
         tracklets: Options of tracklets, see `with_options`.
-        warnings: Warnings beside those of the data folder, for count.json and the report.
         language: Language of the report.
         progress: Called for crops and tracklets.
 
@@ -301,7 +299,7 @@ def count_data(
 
     # The count, and its report.
     boxes = linked_boxes(prepared, linked.procedures)
-    warnings = (*read_warnings(data), *warnings)
+    warnings = read_warnings(data)
     count, notes = count_part(
         linked, boxes, weights, out, truth=truth, purpose=purpose, warnings=warnings
     )

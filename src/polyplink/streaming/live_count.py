@@ -21,6 +21,7 @@ from polyplink.core.artefacts import atomic_file, read_json, to_plain, write_jso
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import rounded_probability
+from polyplink.counting.interval import Cover
 from polyplink.counting.result import Count
 from polyplink.data.files.images import Picture, encode_jpeg
 from polyplink.detect.first_pass import (
@@ -125,7 +126,7 @@ class LiveCount:
         *,
         keep_alarms: bool = False,
         settings: OnlineSettings | None = None,
-        basis: Message | None = None,
+        cover: Cover | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -137,8 +138,7 @@ class LiveCount:
             emit: Called with each event.
             keep_alarms: Whether tracklets below the threshold of false alarms are counted.
             settings: Limits on the views that the linker keeps.
-            basis: Describes the data on which the intervals were calibrated; None without
-                intervals.
+            cover: On what the intervals were calibrated; None if this is not to be shown.
 
         Raises:
             PolyplinkError: If the operating point has no learned links, or the tracker does not
@@ -169,7 +169,8 @@ class LiveCount:
         self.latencies, self.closings = array("f"), array("f")
         self.late = self.backwards = 0
         self.warnings: list[Message] = []
-        self._basis = [] if basis is None else [basis]
+        self._cover = cover
+        self._basis = [cover.basis] if cover is not None and cover.basis else []
         self.state = b"{}"
         self._finished: dict[str, Any] | None = None
         (out / LIVE).mkdir(parents=True, exist_ok=True)
@@ -204,10 +205,15 @@ class LiveCount:
         count, interval = 0, None
         if self._decision is not None:
             count, interval = self._decision.count, self._decision.interval
-        low, high = interval or (None, None)
+        low, high = (self._covers_rate() and interval) or (None, None)
         last = max(self.frames - 1, 0)
         moment = {"frame": last, "time": round(last / self._source.fps, 2)}
         return moment | {"count": count, "low": low, "high": high, "late": self.late}
+
+    def _covers_rate(self) -> bool:
+        """Whether enough frames were not dropped for an interval."""
+        seen = 1 - self.late / max(self.frames, 1)
+        return self._cover is None or self._cover.covers_rate(self._source.fps * seen)
 
     def emit(self, event: str, **facts: Any) -> Event:
         """Emit an event with the current time and count; returns it."""
@@ -434,7 +440,7 @@ class LiveCount:
             "revised": self._revised,
             "polyps": self._polyps,
             "warnings": in_every_language([*self.warnings, *late]),
-            "basis": in_every_language(self._basis),
+            "basis": in_every_language(self._basis if self._covers_rate() else []),
             "seen_from": SEEN_FROM,
             "finished": self._finished,
         }
