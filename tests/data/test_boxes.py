@@ -1,5 +1,7 @@
 """Checking and clipping boxes against a naive version, and the counts of faults."""
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
@@ -98,6 +100,8 @@ def test_boxes_in_other_units_are_refused(box: tuple[float, ...], message: str) 
     boxes = boxes_by_sides(*((f"line {i}", "v", *box) for i in range(12)))
     with pytest.raises(PolyplinkError, match=f"line 0: .*{message}"):
         fit_boxes(check_boxes(boxes, Faults()), PROCEDURES, Faults())
+    without = check_boxes(boxes_by_sides(("line 0", "v", 1, 4, 3, 5, 6, math.nan)), Faults())
+    assert without["score"].to_list() == [None]
 
 
 def test_too_many_boxes_are_refused_unless_limits_are_lifted(

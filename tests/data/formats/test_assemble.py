@@ -141,6 +141,10 @@ def test_a_polyp_id_of_two_procedures_is_split_and_the_first_fact_is_used(tmp_pa
         "polyp id in several procedures, changed to <procedure>_<id>",
         "polyp with several values for one fact, the first used",
     ]
+    names = ["7.0", "nan", "None", "", " ", "-1"]  # as programs write a missing track
+    tracks = boxes(*({"frame": i, "track": name} for i, name in enumerate(names)))
+    data = assemble(tracks, tmp_path, BoxImport(SOURCE, size=(64, 48))).data
+    assert data.detections["polyp_id"].to_list() == ["v_7", *[None] * 5]
     clash = boxes({"polyp_id": "1"}, {"polyp_id": "v_1"}, {"procedure_id": "w", "polyp_id": "1"})
     with pytest.raises(PolyplinkError, match="'v_1' would be two polyps; give every polyp its own"):
         assemble(clash, tmp_path, BoxImport(SOURCE, size=(64, 48)))

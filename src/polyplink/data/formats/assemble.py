@@ -311,9 +311,10 @@ def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults)
         side_polyps: procedure_id, track and polyp_id of the side table.
         faults: Gets the tracks that are treated as polyps.
     """
-    # A number may be written as 7 or 7.0; a negative one means no track.
+    # A number may be written as 7 or 7.0; a negative one and a missing value mean no track.
     track = pl.col("track").str.strip_chars().str.replace(r"^(\d+)\.0*$", "${1}")
-    track = pl.when(~track.str.contains(r"^-\d")).then(track).alias("track")
+    is_none = no_polyp("track") | track.str.contains(r"^-\d")
+    track = pl.when(~is_none).then(track).alias("track")
     boxes = boxes.with_columns(track, polyp_id=pl.when(~no_polyp("polyp_id")).then("polyp_id"))
     keys = ["procedure_id", "track"]
     side_polyps = side_polyps.with_columns(track).drop_nulls("track")
