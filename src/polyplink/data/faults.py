@@ -120,6 +120,11 @@ class Faults:
         counted = self.counts.get(_key(effect, kind))
         return 0 if counted is None else counted.number
 
+    @property
+    def n_left_out(self) -> int:
+        """Number of all faults that were left out."""
+        return sum(c.number for c in self.counts.values() if c.warning == LEFT_OUT)
+
     def check_some_usable(self, boxes: pl.DataFrame, total: int) -> None:
         """Refuse a source of boxes of which none can be used.
 

@@ -85,23 +85,38 @@ def place(name: str, k: int) -> str:
     return places[name]
 
 
-def write_with_faults(folder: Path, name: str, unusable: list[Any]) -> Path:
-    """Write a valid box, and unusable ones."""
+def write_with_faults(folder: Path, name: str, unusable: list[Any], valid: int = 1) -> Path:
+    """Write a valid box, or none, and unusable ones."""
     lines = "".join(f"{row}\n" for row in unusable)
     if name == "coco":
         boxes = [coco_files.box(5 + k, 1) | row for k, row in enumerate(unusable)]
         image = coco_files.image(1, "v_0.jpg")
-        return coco_files.write(folder / "a.json", [image], [coco_files.box(1, 1), *boxes])
+        return coco_files.write(folder / "a.json", [image], [coco_files.box(1, 1)] * valid + boxes)
     if name == "mot":
-        return write_sequence(folder, f"1,1,1,2,3,4,1,1,1\n{lines}")
+        return write_sequence(folder, "1,1,1,2,3,4,1,1,1\n" * valid + lines)
     if name == "yolo":
-        return write_labels(folder, v_0=f"0 0.5 0.5 0.5 0.5\n{lines}")
+        return write_labels(folder, v_0="0 0.5 0.5 0.5 0.5\n" * valid + lines)
     if name == "cvat":
         tracks = [cvat_files.track(row, number=3 + k) for k, row in enumerate(unusable)]
-        return cvat_files.write(folder, cvat_files.track(cvat_files.box(0), number=2), *tracks)
-    header = "procedure_id,frame,x,y,w,h,score\n"
-    (folder / "detections.csv").write_text(f"{header}v,0,1,2,3,4,0.5\n{lines}")
+        usable = [cvat_files.track(cvat_files.box(0), number=2)] * valid
+        return cvat_files.write(folder, *usable, *tracks)
+    box = "v,0,1,2,3,4,0.5\n" * valid
+    (folder / "detections.csv").write_text(f"procedure_id,frame,x,y,w,h,score\n{box}{lines}")
     return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "row"), [(name, row) for name, rows in UNUSABLE.items() for row, _ in rows]
+)
+def test_a_source_of_which_no_box_is_usable_is_refused(tmp_path: Path, name: str, row: Any) -> None:
+    """It would be counted as a procedure without a polyp."""
+    source = write_with_faults(tmp_path, name, [row], valid=0)
+    for folder in (tmp_path, source):
+        if folder.is_dir():
+            (folder / "procedures.csv").write_text("procedure_id,n_frames\nv,9\ns,9\n")
+    message = r"no usable box among 1: 1 x|no line of .* is a box|no lines of 6|most frames are not"
+    with pytest.raises(PolyplinkError, match=message):
+        BOX_IMPORTERS[name](source, size=(64, 48))
 
 
 @pytest.mark.parametrize("name", UNUSABLE)

@@ -128,6 +128,7 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         kind, hint = Message("import.score_text"), "write a number, or nothing"
         boxes = leave_out(boxes, no_number("score"), kind, hint, reading.faults)
         boxes = boxes.with_columns(number("score"))
+        reading.faults.check_some_usable(boxes, boxes.height + reading.faults.n_left_out)
     reading.progress(1, 1)
     return assemble(boxes, source_folder(source), reading, procedures=procedures, files=[path])
 

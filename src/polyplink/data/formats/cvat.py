@@ -82,6 +82,7 @@ def import_cvat(
     folder = source_folder(source)
     read = partial(_read, root=folder, attribute=attribute, strict=reading.strict)
     boxes, procedures = read_tables(read, _find_files(source), reading)
+    reading.faults.check_some_usable(boxes, boxes.height + reading.faults.n_left_out)
     if attribute != POLYP and not boxes.is_empty() and boxes["track"].null_count() == 0:
         raise PolyplinkError(
             f"no box in {source} has an attribute {attribute!r}",

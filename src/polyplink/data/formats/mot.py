@@ -93,6 +93,7 @@ def import_mot(
     folder = source_folder(source)
     read = partial(_read_sequence, root=folder, strict=reading.strict)
     boxes, procedures = read_tables(read, sequences, reading)
+    reading.faults.check_some_usable(boxes, boxes.height + reading.faults.n_left_out)
     file_numbers = {sequence.name: number for number, sequence in enumerate(sequences)}
     boxes = boxes.with_columns(file=pl.col("procedure_id").replace_strict(file_numbers))
     classes = boxes["class"].filter(boxes["class"] >= 0)
