@@ -231,8 +231,10 @@ def test_parts_are_written_as_folders_and_a_procedure_with_the_name_of_a_part_is
     assert (tmp_path / "labels" / "val" / "001-009" / "000002.txt").is_file()
     again = import_yolo(tmp_path, workers=2).data
     assert (again.splits, again.key) == (data.splits, data.key)
-    parts = {"train": ["001-001", "001-012"], "val": ["001-009"]}  # 001-012 has no box
-    data = DataSet.of(scored.detections, scored.procedures, scored.polyps, parts)
+    empty = scored.procedures.head(1).with_columns(procedure_id=pl.lit("001-012"))
+    procedures = pl.concat([scored.procedures, empty])
+    parts = {"train": ["001-001", "001-012"], "val": ["001-009"]}
+    data = DataSet.of(scored.detections, procedures, scored.polyps, parts)
     lost = "1 x procedure without a box, which is read in no part"
     assert lost in convert(data, "yolo", tmp_path / "parts")
     parts["train"].remove("001-012")
