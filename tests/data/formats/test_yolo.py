@@ -164,6 +164,24 @@ def test_sizes_come_from_data_yaml(tmp_path: Path) -> None:
         import_yolo(tmp_path)
 
 
+def test_sizes_of_the_side_table_come_before_others_and_may_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    for name in ("v_0", "w_0"):
+        write_labels(tmp_path, **{name: "0 0.5 0.5 0.5 0.5\n"})
+        Image.new("RGB", (64, 48)).save(tmp_path / "images" / f"{name}.jpg")
+    side = tmp_path / "procedures.csv"
+    sizes = {"procedure_id,patient\nv,p\n": (64, 64), "procedure_id,width,height\nv,8,6\n": (8, 64)}
+    for text, widths in sizes.items():
+        side.write_text(text)
+        data = import_yolo(tmp_path).data
+        assert tuple(data.procedures["width"]) == widths
+        assert data.detections["w"].to_list() == [width / 2 for width in widths]
+    (tmp_path / "data.yaml").write_text("width: 32\nheight: 24\n")
+    data = import_yolo(tmp_path).data
+    assert data.procedures["width"].to_list() == [8, 32]
+    assert data.detections["w"].to_list() == [4, 16]
+
+
 def test_an_image_without_a_number_in_its_name_is_a_procedure_of_one_frame(tmp_path: Path) -> None:
     (tmp_path / "labels" / "train").mkdir(parents=True)
     files = {"train/cju0qk": "0 0.5 0.5 0.5 0.5\n", "train/cju1": ""}

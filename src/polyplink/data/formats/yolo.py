@@ -100,8 +100,10 @@ def import_yolo(
     # The lines of all label files; the images are opened only if nothing states their size.
     files = _label_files(source)
     side, _ = read_side_tables(source, Faults())  # `assemble` reads it again, and reports faults
-    size = reading.size or _yaml_size(source)
-    open_images = size is None and side.is_empty()
+    size = reading.size or _yaml_size(source)  # of the procedures whose size is not stated there
+    stated = side.drop_nulls(["width", "height"])["procedure_id"].implode()
+    named = name_frames(pl.Series([file.name for file in files], dtype=pl.String))["procedure_id"]
+    open_images = size is None and not named.is_in(stated).fill_null(False).all()
     read = partial(_read_labels, root=source, open_images=open_images, strict=reading.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
     boxes, sizes, blank = read_tables(read, chunks, reading)
@@ -111,7 +113,10 @@ def import_yolo(
         raise PolyplinkError(f"no line of {source} is a box: {left_out}", hint)
     frames = _frames(files, source, reading.first, faults)
     frames = frames.join(sizes, on="file", how="left", maintain_order="left")
-    frames = frames.with_columns(patient=pl.lit(None, pl.String))
+    is_stated = pl.col("procedure_id").is_in(stated)
+    frames = frames.with_columns(
+        pl.when(~is_stated).then(pl.col("width", "height")), patient=pl.lit(None, pl.String)
+    )
     frames = divide_by_size(frames, pl.lit(True), faults)
     of_file = frames.drop("width", "height", "patient")
     boxes = boxes.join(of_file, on="file", how="inner", maintain_order="left")
@@ -140,7 +145,7 @@ def import_yolo(
     procedure_facts = pl.concat([side, procedures, videos], how="diagonal_relaxed")
     sixth = _meaning(boxes, sixth)
     return assemble(
-        _score_and_track(_in_pixels(boxes, sizes, procedure_facts, size), sixth),
+        _score_and_track(_in_pixels(boxes, procedure_facts, reading.size), sixth),
         source,
         reading,
         procedures=procedures,
@@ -335,18 +340,13 @@ def _frames(files: Sequence[_LabelFile], source: Path, first: int, faults: Fault
     return first_of_frame(frames, kind, "remove one of them", faults).drop("at")
 
 
-def _in_pixels(
-    boxes: pl.DataFrame, sizes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None
-) -> pl.DataFrame:
-    """Convert fractions to pixels, with the size of the frame's image if it was opened."""
-    image_sizes = sizes.rename({"width": "image_width", "height": "image_height"})
+def _in_pixels(boxes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None) -> pl.DataFrame:
+    """Convert fractions to pixels, by a size or the first size of their procedure in the table."""
     sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
-    sized = sized.select("procedure_id", stated_width="width", stated_height="height")
-    boxes = boxes.join(image_sizes, on="file", how="left", maintain_order="left")
+    sized = sized.select("procedure_id", "width", "height")
     boxes = boxes.join(sized, on="procedure_id", how="left", maintain_order="left")
     width, height = (pl.lit(side) for side in size or (None, None))
-    width = pl.coalesce(width, "image_width", "stated_width")
-    height = pl.coalesce(height, "image_height", "stated_height")
+    width, height = pl.coalesce(width, "width"), pl.coalesce(height, "height")
     unknown = boxes.filter(width.is_null())
     if unknown.height:
         raise ImportOptionError(
