@@ -95,6 +95,21 @@ def test_forward_and_backward_compute_in_the_precision_of_the_recipe(data: Fragm
     assert not all(map(torch.equal, gradients_by_precision["none"], gradients_by_precision["bf16"]))
 
 
+def test_augmentation_does_not_depend_on_the_precision_of_the_network(
+    data: FragmentSet,
+) -> None:
+    changes = [f"augment.{name}=0.3" for name in ("flip", "translate", "contrast", "hue")]
+    received: dict[str, torch.Tensor] = {}
+    for name in ("float32", "bf16"):
+        model = Model(config(f"optim.precision={name}", "augment.degrees=20", *changes), CPU)
+        drawn, parts = epoch_of(model, data)
+        model.network.register_forward_pre_hook(
+            lambda _, inputs, name=name: received.update({name: inputs[0]})
+        )
+        model.views(data, drawn, parts[0], generator())
+    assert torch.equal(received["float32"], received["bf16"])
+
+
 def test_raw_training_normalises_only_after_training(data: FragmentSet) -> None:
     """Training equals that without normalisation; the saved encoder normalises."""
     unnormalised = ["encoder.mean=[0,0,0]", "encoder.std=[1,1,1]"]

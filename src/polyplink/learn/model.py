@@ -133,14 +133,12 @@ class Model:
         length, world = clips.shape[1], self.fabric.world_size
         local_clips = clips[share(len(clips), self.fabric.global_rank, world)]  # m s
         recipe = self.config
-        with (
-            precision(data.device, recipe.optim.precision),
-            memory_suffices(data.device, _SMALLER_STEP),
-        ):
+        with memory_suffices(data.device, _SMALLER_STEP):
             crops = data.pixels(local_clips)  # m*s h w 3
-            if generator is not None:
+            if generator is not None:  # in float32: bf16 would round the places of pixels
                 crops = augment(recipe.augment, crops, length, generator)
-            tracklets, frames = self.network(crops, [length] * len(local_clips))  # m d, m*s d
+            with precision(data.device, recipe.optim.precision):
+                tracklets, frames = self.network(crops, [length] * len(local_clips))  # m d, m*s d
         tracklets, frames = gather(tracklets, frames, len(clips), world)  # n d, n*s d
         return labelled(data, clips, batch, tracklets, frames)
 
