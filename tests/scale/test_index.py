@@ -133,7 +133,7 @@ def test_procedures_that_another_process_adds_meanwhile_are_not_added_twice(
 
 @pytest.mark.slow
 def test_the_approximate_search_has_a_measured_recall_and_exact_similarities(
-    index_of_views: Index,
+    index_of_views: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("lancedb", reason="the extra `scale` is not installed")
     approximate = approximated(index_of_views)
@@ -150,6 +150,15 @@ def test_the_approximate_search_has_a_measured_recall_and_exact_similarities(
     extended = add_rows(approximate, lambda _: blocks(N, N + 8))
     assert "t1203" in extended.search(extended.find("t1201")[1], 5)["tracklet_id"].to_list()
     assert Index(index_of_views.folder).record["approximate"] == approximate.record["approximate"]
+
+    def kill(_: Index) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted, pytest.raises(KeyboardInterrupt):
+        interrupted.setattr(index, "recall", kill)
+        approximated(extended)
+    assert "approximate" not in Index(extended.folder).record
+    assert approximated(extended).record["approximate"]["rows"] == N + 8
     for table in (index_of_views.folder / "lance").glob("*/_indices/*/*"):
         table.write_bytes(b"")
     with pytest.raises(PolyplinkError, match=r"cannot be read .*; search with --exact"):

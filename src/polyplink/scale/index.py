@@ -288,12 +288,14 @@ def approximated(index: Index) -> Index:
     place = index.folder / "lance"
     with FileLock(index.folder / ".lock"):  # or views that are added meanwhile would be lost
         index = Index(index.folder)
-        if place.exists():  # of an earlier call
+        if place.exists():  # of an earlier call: until the new form is complete, search is exact
+            index.record.pop("approximate", None)
+            write_json(index.folder / RECORD, index.record)
             shutil.rmtree(place)
         approximation = write_approximate(place, _unit_blocks(index), len(index), index.width)
-        write_json(index.folder / RECORD, index.record | {"approximate": approximation})
-        approximation |= recall(Index(index.folder))
-        write_json(index.folder / RECORD, index.record | {"approximate": approximation})
+        index.record["approximate"] = approximation
+        approximation |= recall(index)
+        write_json(index.folder / RECORD, index.record)
     return Index(index.folder)
 
 
