@@ -26,6 +26,7 @@ from polyplink.core.registry import Registry
 from polyplink.data.origin import read_origin
 from polyplink.data.tables import read_data
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, record_path
+from polyplink.encoders.adapt import ToneEncoder
 from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights
 from polyplink.evaluate.metric import Metric
@@ -185,12 +186,14 @@ def test_plugin_losses_bags_and_encoders_are_selected_in_recipes(
         override(recipe, ["loss.kind=margin.py"])
     assert isinstance(override(recipe, ["loss.kind=noise_aware"]).loss, NoiseAwareLoss)
     path = tmp_path / "w.safetensors"
-    encoder = recipe.encoder.build().eval()
-    record = WeightsRecord(recipe.encoder, PrepareSettings(size=32), {}, Seen(), {})
-    save_weights(path, encoder, record)
-    loaded = load_encoder(path, torch.device("cpu"))
-    assert type(loaded.encoder).__name__ == "MaxEncoder"
-    assert loaded.record.encoder == replace(recipe.encoder, frame_weights=None)
+    for tone, name in ((0.0, "MaxEncoder"), (1.4, "ToneEncoder")):
+        settings = replace(recipe.encoder, tone=tone)
+        record = WeightsRecord(settings, PrepareSettings(size=32), {}, Seen(), {})
+        plain = recipe.encoder.build()
+        save_weights(path, ToneEncoder(plain, tone) if tone else plain, record)
+        loaded = load_encoder(path, torch.device("cpu"))
+        assert type(loaded.encoder).__name__ == name
+        assert loaded.record.encoder == replace(settings, frame_weights=None)
 
 
 def test_weights_of_an_uninstalled_part_are_refused_with_its_name(

@@ -332,6 +332,8 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
         >>> build_encoder(config).width
         16
     """
+    if getattr(config, "tone", 0.0) or getattr(config, "whiten", False):
+        return wrapped(build_encoder(replace(config, tone=0.0, whiten=False)), config)
     build: Callable[[], Encoder] | None = getattr(config, "build", None)
     if build is not None:  # of a plugin
         with ENCODERS.running(config.kind):
@@ -343,8 +345,6 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
             )
         assert isinstance(encoder, Encoder)
         return encoder
-    if config.tone or config.whiten:
-        return wrapped(build_encoder(replace(config, tone=0.0, whiten=False)), config)
     match config:
         case EncoderConfig():
             return TrackletEncoder(config)
