@@ -331,6 +331,13 @@ def test_negatives_of_other_procedures_need_two_procedures(tmp_path: Path) -> No
     recipe = config("loss.negatives=other_procedures", "validation.every=0", "part=all")
     with pytest.raises(PolyplinkError, match=r"one procedure.*loss\.negatives=all"):
         fit(recipe, one_procedure, tmp_path / "run", device=CPU)
+    held_out = bare_set([16, 16], [0, 1])
+    for select in ("bags", "labels"):
+        recipe = config("loss.negatives=other_procedures", f"validation.select={select}")
+        with pytest.raises(PolyplinkError, match=r"validate on are of one procedure"):
+            check_selection(recipe, held_out)
+        check_selection(recipe, bare_set([16] * 4, [0, 1, 3, 4]))
+        check_selection(override(recipe, ["validation.loss=tracklet"]), held_out)
 
 
 class RandomModel:

@@ -146,7 +146,8 @@ def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
     """Refuse a way of selecting the checkpoint for which the held-out procedures do not suffice.
 
     Raises:
-        PolyplinkError: If fewer than two fragments are held out, or they give fewer than two bags.
+        PolyplinkError: If fewer than two fragments are held out, they give fewer than two bags, or
+            all are of one procedure and the loss compares procedures.
     """
     select = config.validation.select
     if select == "last":
@@ -155,6 +156,14 @@ def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
         raise PolyplinkError(
             "no fragments to validate on",
             "hold some out with --set validation.every=N, or give --set validation.select=last",
+        )
+    of_recipe = config.validation.loss == "training"
+    if of_recipe and _compares_procedures(config) and len(np.unique(held.procedures)) < 2:
+        raise PolyplinkError(
+            "all fragments to validate on are of one procedure, and "
+            "loss.negatives=other_procedures needs others",
+            "hold out more procedures with a smaller --set validation.every=N, or give --set "
+            "validation.loss=tracklet",
         )
     if len(validation_bags(config, held)[select].bags.members) >= 2:
         return
@@ -165,6 +174,11 @@ def check_selection(config: TrainConfig, held: FragmentSet | None) -> None:
         "hold out more procedures with a smaller --set validation.every=N, or give --set "
         "validation.select=last",
     )
+
+
+def _compares_procedures(config: TrainConfig) -> bool:
+    """Whether the loss has no negatives within a procedure: with one procedure it is always 0."""
+    return isinstance(config.loss, NoiseAwareLoss) and config.loss.negatives != "all"
 
 
 def too_few_labels(config: TrainConfig) -> PolyplinkError:
@@ -315,8 +329,7 @@ def _run_epochs(
             "give more procedures, --set fragment_length=1, or --stride, --min-length and "
             "--max-gap: `polyplink doctor` says which values keep how many tracklets",
         )
-    foreign = isinstance(config.loss, NoiseAwareLoss) and config.loss.negatives != "all"
-    if foreign and len(np.unique(data.procedures)) < 2:
+    if _compares_procedures(config) and len(np.unique(data.procedures)) < 2:
         raise PolyplinkError(
             "all fragments are of one procedure, and loss.negatives=other_procedures needs others",
             "give more procedures, or --set loss.negatives=all",
