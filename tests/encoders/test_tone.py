@@ -1,7 +1,7 @@
 """Tone, tint and whitening against plain computations, and how weights store them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,17 @@ from safetensors.numpy import load_file
 from torch.nn.functional import normalize
 
 from polyplink import adapt_weights, train
+from polyplink.cli.weights_adapt import _check_encoder
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.adapt import (
+    CROPS,
     SHRINKAGE,
     TONE_SHRINKAGE,
     TONES,
     ToneEncoder,
     WhitenedEncoder,
+    adapt_statistics,
+    batch_norms,
     fit_whitening,
     fit_within,
     tints_of,
@@ -37,6 +41,7 @@ from polyplink.encoders.weights import (
     stored_path,
     write_tensors,
 )
+from polyplink.tracklets.prepare import prepare, typical_crops
 from polyplink.tracklets.settings import PrepareSettings
 from tests.conftest import recipe
 from tests.encoders.small import CLIPS, FRAMES, SFE, TRANSFORMER, random_encoder
@@ -219,6 +224,41 @@ def test_training_fits_tone_and_whitening_as_adapt_does_and_restarts_without_the
         torch.equal(value, started.state_dict()[name])
         for name, value in loaded.state_dict().items()
     )
+
+
+@dataclass(frozen=True)
+class _PlainConfig:
+    """A plugin's configuration with the fields that every encoder needs, and no others."""
+
+    kind: str = "plain"
+
+
+def test_tone_that_a_plugin_cannot_record_is_refused() -> None:
+    encoder = random_encoder(SFE)
+    encoder.config = _PlainConfig()
+    with pytest.raises(PolyplinkError, match="encoder 'plain' has no fields tone and whiten"):
+        _check_encoder(Path("w"), encoder, 1.0, False)
+
+
+@pytest.mark.usefixtures("empty_store")
+def test_batch_norm_adapts_to_the_variance_between_procedures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The colours of the procedures differ, and a batch is smaller than a procedure."""
+    data, weights = write_procedures(tmp_path, procedures=4, views=2), tmp_path / "w.safetensors"
+    settings = PrepareSettings(size=32)
+    exact = random_encoder(SFE)
+    assert isinstance(exact, FrameWise)
+    save_weights(weights, exact, WeightsRecord(SFE, settings, {}, Seen(), {}))
+    pixels = typical_crops(prepare(data, settings), CROPS)
+    adapt_statistics(exact, [torch.from_numpy(pixels)])
+    monkeypatch.setattr("polyplink.encoders.adapt.BATCH", len(pixels) // 8)
+    adapt_weights(weights, data, name="adapted", device="cpu")
+    adapted = load_encoder(stored_path("adapted"), torch.device("cpu")).encoder
+    first, expected = (batch_norms(encoder)[0].running_var for encoder in (adapted, exact))
+    assert first is not None
+    assert expected is not None
+    assert (first / expected).mean() > 0.8
 
 
 @pytest.mark.usefixtures("empty_store")

@@ -1,7 +1,7 @@
 """The verb `weights adapt`: an encoder fitted to other pictures, without training."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -153,6 +153,12 @@ def _check_encoder(weights: Path, encoder: "Encoder", tone: float, whiten: bool)
 
     if tone or whiten:
         plain = unwrapped(encoder)
+        if not {"tone", "whiten"} <= {field.name for field in fields(plain.config)}:  # of a plugin
+            raise PolyplinkError(
+                f"encoder {plain.config.kind!r} has no fields tone and whiten to record what is "
+                "fitted",
+                "add them to its configuration, as `SfeConfig` has them",
+            )
         wrapped(plain, replace(plain.config, tone=tone, whiten=whiten))
     elif not (isinstance(encoder, FrameWise) and batch_norms(encoder)):
         raise PolyplinkError(
@@ -184,6 +190,8 @@ class _Adapted:
 
 def _to_crops(loaded: "LoadedEncoder", prepared: "Prepared", tone: float, whiten: bool) -> _Adapted:
     """Fit whitening and tone to crops, or adapt BatchNorm's statistics if neither is set."""
+    import numpy as np
+
     from polyplink.encoders.adapt import CROPS, adapt_statistics, batches, fitted_to_crops
     from polyplink.encoders.encoder import FrameWise
     from polyplink.tracklets.prepare import typical_crops
@@ -198,7 +206,9 @@ def _to_crops(loaded: "LoadedEncoder", prepared: "Prepared", tone: float, whiten
         encoder = fitted_to_crops(encoder, pixels, tone, whiten)
     else:
         assert isinstance(encoder, FrameWise)
-        layers = adapt_statistics(encoder, batches(pixels, encoder.device))
+        # In random order: batches of one procedure each would lose the variance between them.
+        mixed = np.random.default_rng(0).permutation(pixels)
+        layers = adapt_statistics(encoder, batches(mixed, encoder.device))
     return _Adapted(
         encoder, layers, len(pixels), prepared.data, list(prepared.procedures), prepared.key
     )
