@@ -57,6 +57,18 @@ def test_a_finished_run_resumes_to_the_same_weights(sample_run: SampleRun) -> No
     assert (sample_run.run / "weights.safetensors").read_bytes() == before
 
 
+def test_another_recipe_is_refused_before_crops_are_cut(sample_run: SampleRun) -> None:
+    before = set((sample_run.data / "prepared").iterdir())
+    with pytest.raises(PolyplinkError, match=r"prepare\.size is 32 there and 40 here; resume with"):
+        train(
+            override(recipe(), ["prepare.size=40"]),
+            sample_run.data,
+            out=sample_run.run,
+            resume=True,
+        )
+    assert set((sample_run.data / "prepared").iterdir()) == before
+
+
 def test_training_without_labels_has_a_warning(tmp_path: Path) -> None:
     data = write_procedures(tmp_path, procedures=4, labelled=False)
     config = override(recipe(), ["validation.select=bags", "optim.epochs=1"])

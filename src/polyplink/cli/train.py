@@ -137,7 +137,7 @@ def train(
     with sole_writer(out):
         record = RunRecord("train", settings=config, seed=config.seed)
         record.claim(out)
-        _check_checkpoint(out, resume)
+        _check_checkpoint(config, out, resume)
         from polyplink.counting.operating_point import fit_trained
         from polyplink.encoders.build import check_input
         from polyplink.encoders.device import pick_device
@@ -282,8 +282,8 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
     return replace(config, encoder=replace(encoder, **scale))
 
 
-def _check_checkpoint(out: Path, resume: bool) -> None:
-    """Refuse a second run in one folder, and --resume without a checkpoint."""
+def _check_checkpoint(config: "TrainConfig", out: Path, resume: bool) -> None:
+    """Refuse a second run in one folder, and --resume without a checkpoint of the recipe."""
     from polyplink.learn.train_config import LAST
 
     exists = (out / LAST).is_file()
@@ -296,6 +296,10 @@ def _check_checkpoint(out: Path, resume: bool) -> None:
         raise PolyplinkError(
             f"no checkpoint {out / LAST}", "start without --resume, in a new folder"
         )
+    if resume:
+        from polyplink.learn.loop import read_resumed
+
+        read_resumed(config, out)
 
 
 def _procedures(config: "TrainConfig", folder: Path, *, labelled: bool) -> list[str]:

@@ -275,15 +275,14 @@ def _dotted_fields(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     return fields
 
 
-def _resumed_history(
-    config: TrainConfig, model: Model, folder: Path, resume: bool, key: str
-) -> list[Row]:
-    """The history of the run to continue, with its checkpoint loaded; empty for a new run."""
-    if not resume:
-        return []
+def read_resumed(config: TrainConfig, folder: Path) -> dict[str, Any]:
+    """The state of the run in a folder, which is to be continued by a recipe.
+
+    Raises:
+        PolyplinkError: If there is no run, or it is one of another recipe or of more epochs.
+    """
     state = read_state(folder / LAST)
     recipe, before = _dotted_fields(to_plain(config)), _dotted_fields(state["recipe"])
-    history = list[Row](state["history"])
     before["optim.epochs"] = config.optim.epochs  # a run may be extended
     # The name of the recipe and the kinds of its parts decide which other fields there are.
     for name in sorted({*recipe, *before}, key=lambda name: (name != "name", ".kind" not in name)):
@@ -294,19 +293,30 @@ def _resumed_history(
                 f"{recipe.get(name)!r} here",
                 f"resume with the same recipe ({as_before}), or start anew in another folder",
             )
+    epochs = len(state["history"])
+    if epochs > config.optim.epochs:
+        raise PolyplinkError(
+            f"{folder} holds a run of {many(epochs, 'epoch')}, and optim.epochs is "
+            f"{config.optim.epochs}",
+            "give as many or more with --set optim.epochs=N",
+        )
+    return state
+
+
+def _resumed_history(
+    config: TrainConfig, model: Model, folder: Path, resume: bool, key: str
+) -> list[Row]:
+    """The history of the run to continue, with its checkpoint loaded; empty for a new run."""
+    if not resume:
+        return []
+    state = read_resumed(config, folder)
     if state["data"] != key:
         raise PolyplinkError(
             f"{folder} holds a run of other data",
             "resume with the same data, or start anew in another folder",
         )
-    if len(history) > config.optim.epochs:
-        raise PolyplinkError(
-            f"{folder} holds a run of {many(len(history), 'epoch')}, and optim.epochs is "
-            f"{config.optim.epochs}",
-            "give as many or more with --set optim.epochs=N",
-        )
     load_checkpoint(folder / LAST, model.module, model.optimizer)
-    return history
+    return list[Row](state["history"])
 
 
 def _run_epochs(
