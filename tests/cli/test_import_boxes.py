@@ -465,6 +465,18 @@ def test_only_frames_that_surely_have_no_polyp_are_used_without_an_annotation(
     assert [int(grey) for grey in read.pixels[:, 32, 32, 0]] == greys
 
 
+def test_polyps_of_another_procedure_in_the_same_folder_are_not_negatives(tmp_path: Path) -> None:
+    source, out = tmp_path / "set", tmp_path / "out"
+    for k in range(8):
+        write_image(source / f"v_{k}.png", grey=10 * k)
+    rows = [f"{'a' if k < 4 else 'b'},{k},9,9,20,16,v_{k}.png\n" for k in (0, 1, 2, 4, 5, 6, 7)]
+    (source / "boxes.csv").write_text("procedure_id,frame,x,y,w,h,image\n" + "".join(rows))
+    data = import_data("csv", source, out)
+    read = read_frames(out, data, ["b"], 64, 20, workers=1)
+    greys = [int(grey) for grey in read.pixels[:, 32, 32, 0]]
+    assert greys == [40, 50, 60, 70, 30]  # the file 3 alone has no box in any procedure
+
+
 def test_a_frame_that_does_not_decode_is_not_learned_as_a_black_polyp(tmp_path: Path) -> None:
     source, out = tmp_path / "set", tmp_path / "out"
     for k in range(4):

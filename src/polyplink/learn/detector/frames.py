@@ -73,6 +73,7 @@ def read_frames(
     polyps = annotated_boxes(folder, data).partition_by("procedure_id", as_dict=True)
     boxed = data.detections.partition_by("procedure_id", as_dict=True)
     without = read_empty(folder, procedures).partition_by("procedure_id", as_dict=True)
+    listed = _listed_images(data)
     nothing = data.detections.clear()
     for done, row in enumerate(rows.iter_rows(named=True), 1):
         name, width, height = row["procedure_id"], row["width"], row["height"]
@@ -87,7 +88,8 @@ def read_frames(
         empty_frames = without.get((name,), nothing)
         empty_images = dict(empty_frames.select("frame", "image").iter_rows())
         unboxed = set(range(row["n_frames"])) - set(boxed.get((name,), nothing)["frame"])
-        chosen = _choose(images, empty_images, unboxed, source, most)
+        of_source = listed.get(row["source"], set())
+        chosen = _choose(images, empty_images, unboxed, source, listed=of_source, most=most)
         if not chosen:
             continue
         whole_frames, of_procedure = _read_whole(row, chosen, source, side, workers)
@@ -173,8 +175,22 @@ def _read_whole(
     return pixels, broken
 
 
+def _listed_images(data: DataSet) -> dict[str, set[str]]:
+    """The images of boxes, by the source of their procedures: several may be in one folder."""
+    sources = data.procedures.select("procedure_id", "source")
+    images = data.detections.select("procedure_id", "image").drop_nulls()
+    by_source = images.join(sources, on="procedure_id").group_by("source").agg("image")
+    return {source: set(names) for source, names in by_source.iter_rows()}
+
+
 def _choose(
-    images: Images, empty: Images, unboxed: Collection[int], source: Path, most: int
+    images: Images,
+    empty: Images,
+    unboxed: Collection[int],
+    source: Path,
+    *,
+    listed: Collection[str],
+    most: int,
 ) -> Images:
     """Some frames of a procedure with a polyp, and half as many without.
 
@@ -183,6 +199,7 @@ def _choose(
         empty: Frame -> image of all frames annotated as empty.
         unboxed: Frames without a box, which are used if no frame is annotated as empty.
         source: Folder of the images, or of a simulation.
+        listed: Images of boxes of any procedure of the source.
         most: Largest number of frames with a polyp.
     """
     half = max(most // 2, 1)
@@ -190,7 +207,7 @@ def _choose(
         images = {number: name for number, name in images.items() if name is not None}
     without = {number: empty[number] for number in _evenly_spread(empty, half)}
     if not without:
-        without = _unlisted_images(_evenly_spread(unboxed, half), images, source)
+        without = _unlisted_images(_evenly_spread(unboxed, half), images, listed, source)
     return {number: images[number] for number in _evenly_spread(images, most)} | without
 
 
@@ -201,7 +218,9 @@ def _evenly_spread(frames: Collection[int], most: int) -> list[int]:
     return [numbers[k * len(numbers) // count] for k in range(count)]
 
 
-def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Images:
+def _unlisted_images(
+    numbers: Iterable[int], images: Images, listed: Collection[str], source: Path
+) -> Images:
     """Frame -> image of frames that no table lists: rendered, or files named like the others.
 
     There are none if the frames with a polyp were selected, as every fifth one: those in between
@@ -211,6 +230,7 @@ def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Im
     Args:
         numbers: The frames.
         images: Frame -> image of frames with boxes.
+        listed: Images of boxes of any procedure of the source.
         source: Folder of the images, or of a simulation.
     """
     if len(images) < 2 or np.median(np.diff(sorted(images))) > 1:
@@ -231,7 +251,8 @@ def _unlisted_images(numbers: Iterable[int], images: Images, source: Path) -> Im
     return {
         number: name
         for number in numbers
-        if image_place(name := image_of(number)).frame is not None or (source / name).is_file()
+        if (name := image_of(number)) not in listed
+        and (image_place(name).frame is not None or (source / name).is_file())
     }
 
 
