@@ -94,6 +94,24 @@ def test_stills_of_the_test_are_of_other_groups_and_have_one_box(
     ]
 
 
+def test_stills_of_one_patient_are_one_group(stills: Path, tmp_path: Path) -> None:
+    # As the clips of a case of SUN-SEG, which are procedures that show the same polyp.
+    data = read_data(stills)
+    cases = data.procedures.with_columns(
+        patient=pl.concat_str(pl.lit("case"), pl.int_range(6) // 2)
+    )
+    write_data(tmp_path, DataSet.of(data.detections, cases, data.polyps))
+    (fit, test), warnings = _stills_of_parts(
+        tmp_path, None, None, 6, DetectorRecord(trained_on=("g0",))
+    )
+    assert {len({still.group for still in part.stills}) for part in (fit, test)} == {1}
+    # g1 is of the patient that the detector was trained on, by g0.
+    assert sorted(int(still.path.stem) for still in (*fit.stills, *test.stills)) == list(
+        range(4, 12)
+    )
+    assert warnings == ["the detector was trained on 4 of 12 stills, which are left out"]
+
+
 @pytest.mark.slow
 def test_a_detector_is_calibrated_and_tested_on_stills(
     sample_run: SampleRun,
@@ -139,7 +157,7 @@ def test_a_broken_detector_and_too_few_stills_are_refused(
     broken.write_bytes(b"no model")
     assert_refused(polyplink(*command, broken), "broken.onnx")
     assert not (tmp_path / "o" / "stills").exists()
-    message = "5 procedures of the data folder, 3 of them to fit on and 2 to test on: too few for "
+    message = "5 patients of the data folder, 3 of them to fit on and 2 to test on: too few for "
     assert_refused(polyplink(*command, detector), f"{message}6 polyps a procedure")
     # The folder of another command is refused before minutes of stills are rendered into it.
     into_a_run = ("-o", sample_run.run, "--polyps", "1", "--procedures", "2")

@@ -20,7 +20,7 @@ class Still:
 
     Attributes:
         path: The image file.
-        group: The procedure in the data folder: stills of one group may show the same polyp.
+        group: The patient (see `DataSet.patients`): stills of one group may show the same polyp.
         boxes: (k, 4) x, y, w, h in pixels; k is 0 for an image without a polyp.
     """
 
@@ -45,14 +45,15 @@ def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[
     annotated = annotated.filter(pl.col("procedure_id").is_in(procedures)).join(
         sources, on="procedure_id"
     )
+    patients = data.patients
     stills = []
-    for (source, image, group), rows in annotated.group_by(
+    for (source, image, procedure), rows in annotated.group_by(
         "source", "image", "procedure_id", maintain_order=True
     ):
         path = folder / str(source) / str(image)
         if path.suffix.lower() in IMAGE_ENDINGS:
             boxes = rows.select("x", "y", "w", "h").to_numpy().astype(float)
-            stills.append(Still(path, str(group), boxes))
+            stills.append(Still(path, patients[str(procedure)], boxes))
     if not stills:
         raise PolyplinkError(
             f"{folder} has no annotated image files",

@@ -102,10 +102,10 @@ def _check_groups(parts: Sequence[_StillsOfPart], most: int) -> None:
     total = sum(groups.values())
     if min(groups.values()) < most:
         raise PolyplinkError(
-            f"the stills are of {many(total, 'procedure')} of the data folder, {groups[FIT]} of "
+            f"the stills are of {many(total, 'patient')} of the data folder, {groups[FIT]} of "
             f"them to fit on and {groups[TEST]} to test on: too few for {many(most, 'polyp')} a "
             "procedure",
-            f"give stills of {3 * most} procedures or more, or fewer --polyps",
+            f"give stills of {3 * most} patients or more, or fewer --polyps",
         )
 
 
@@ -132,7 +132,8 @@ def _stills_of_parts(
     """
     data = read_data(folder)
     warnings = []
-    learned = set(record.trained_on)
+    patients = data.patients
+    learned = {patients[name] for name in record.trained_on if name in patients}
     procedures = data.part(part)
     annotated = read_stills(folder, data, procedures)
     unseen = [still for still in annotated if still.group not in learned]
@@ -148,7 +149,7 @@ def _stills_of_parts(
             f"{many(len(unseen) - len(single), 'still')} with more than one box are left out"
         )
     files = [] if no_polyp is None else image_files(no_polyp)
-    files += empty_files(folder, data, [name for name in procedures if name not in learned])
+    files += empty_files(folder, data, [p for p in procedures if patients[p] not in learned])
     empty = images_not_learned(files, record)
     if len(empty) < len(files):
         warnings.append(
