@@ -60,6 +60,8 @@ def test_a_tracklet_of_two_polyps_is_mixed_and_detects_the_longer() -> None:
     truth = true_boxes(("a", 0, 6, 0.0), ("b", 6, 4, 0.0))
     row = score_procedure("p", truth, counted_boxes((1, 0, 10, 0.0)))
     assert (row.detected_polyps, row.mixed, row.tracklets) == (1, 1, 1)
+    row = score_procedure("p", truth, counted_boxes((1, 0, 30, 0.0)))  # mostly beside the polyps
+    assert (row.detected_polyps, row.mixed, row.tracklets, row.false_tracklets) == (0, 0, 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class ChainRow:
         false_polyps: Number of counted polyps with only false alarms as tracklets.
         tracklets: Number of tracklets that show a polyp.
         false_tracklets: Number of tracklets that are false alarms.
-        mixed: Number of tracklets with boxes of two polyps or more.
+        mixed: Number of tracklets that show a polyp, with boxes of two polyps or more.
         counts: Sums of tracking: annotated polyps against counted ones.
     """
 
@@ -83,7 +83,7 @@ def score_procedure(procedure_id: str, truth: pl.DataFrame, boxes: pl.DataFrame)
         false_polyps=tracklets["polyp"].n_unique() - real["polyp"].n_unique(),
         tracklets=real.height,
         false_tracklets=tracklets.height - real.height,
-        mixed=int(tracklets["mixed"].sum()),
+        mixed=int(real["mixed"].sum()),
         counts=score_tracks(_annotated(truth), tracks),
     )
 
