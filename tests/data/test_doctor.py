@@ -106,7 +106,7 @@ def test_skipped_frames_and_duplicate_boxes_are_reported() -> None:
     )
     assert (skipped.severity, gap.severity, duplicate.count) == ("warning", "note", 1)
     assert skipped.what == "procedure a: boxes of a polyp are usually 2 frames apart"
-    assert gap.what == "procedure a: a_1 is absent for 2 frames before frame 2"
+    assert gap.what == "procedure a: a_1 is absent between frames 0 and 2"
     assert gap.count == 2
 
 

@@ -378,8 +378,10 @@ def _of_polyps_and_procedures(data: DataSet) -> list[_Check]:
 def _of_gaps(data: DataSet) -> list[_Check]:
     """Frames between boxes of a polyp."""
     boxes = data.detections.drop_nulls("polyp_id").unique([*_POLYP, "frame"])
-    step = pl.col("frame").diff().over(_POLYP)
-    steps = boxes.sort(*_POLYP, "frame").with_columns(step=step).drop_nulls("step")
+    frame = pl.col("frame")
+    before = frame.shift().over(_POLYP)
+    steps = boxes.sort(*_POLYP, "frame").with_columns(before=before, step=frame - before)
+    steps = steps.drop_nulls("step")
     usual = steps.group_by("procedure_id", maintain_order=True).agg(pl.col("step").median())
     return [
         _Check(
@@ -393,7 +395,7 @@ def _of_gaps(data: DataSet) -> list[_Check]:
             "note",
             "gap",
             steps.filter(pl.col("step") > 1).sort("step", descending=True, maintain_order=True),
-            "procedure {procedure_id}: {polyp_id} is absent for {step} frames before frame {frame}",
+            "procedure {procedure_id}: {polyp_id} is absent between frames {before} and {frame}",
             "none needed: a tracklet ends at a gap",
         ),
     ]
