@@ -37,5 +37,9 @@ def test_colours_of_a_mask_are_equally_bright() -> None:
     white = np.full((1, 2, 4), 255, np.uint8)
     white[0, 0, 3] = 0  # transparent
     assert np.array_equal(decode_image(encoded(Image.fromarray(white)), "L"), [[0, 255]])
-    numbers = Image.fromarray(np.array([[0, 1, 2, 65535]], np.uint16))
-    assert np.array_equal(decode_image(encoded(numbers), "L"), [[0, 1, 2, 255]])
+    for values, read in (
+        ([0, 1, 2, 255], [0, 1, 2, 255]),
+        ([0, 400, 32768, 65535], [0, 1, 127, 255]),
+    ):
+        mask = Image.fromarray(np.array([values], np.uint16))
+        assert np.array_equal(decode_image(encoded(mask), "L"), [read])

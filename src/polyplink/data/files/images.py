@@ -67,8 +67,11 @@ def _rgb(image: Image.Image) -> Pixels:
 
 def _brightness(image: Image.Image) -> Pixels:
     """The brightness of each pixel of a mask, (height, width); see `decode_image`."""
-    if image.mode in ("1", "L") or image.mode[0] in "IF":
+    if image.mode in ("1", "L"):
         return np.array(image.convert("L"))
+    if image.mode[0] in "IF":  # Pillow would clip values above 255
+        values = np.nan_to_num(np.asarray(image, np.float32)).clip(0)
+        return (values * (255 / max(values.max(), 255))).astype(np.uint8)
     mode = "RGBA" if image.has_transparency_data else "RGB"
     red, green, blue, *opacity = image.convert(mode).split()
     strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
