@@ -71,7 +71,7 @@ def _brightness(image: Image.Image) -> Pixels:
         return np.array(image.convert("L"))
     if image.mode[0] in "IF":  # Pillow would clip values above 255
         values = np.nan_to_num(np.asarray(image, np.float32)).clip(0)
-        return (values * (255 / max(values.max(), 255))).astype(np.uint8)
+        return np.asarray(values * (255 / max(values.max(), 255)), np.uint8)
     mode = "RGBA" if image.has_transparency_data else "RGB"
     red, green, blue, *opacity = image.convert(mode).split()
     strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
