@@ -289,6 +289,9 @@ def test_stages_are_means_of_the_feature_maps_of_the_full_network() -> None:
     means = [torch.nn.functional.normalize(maps[k].mean(dim=(2, 3)), dim=1) for k in (2, 4)]
     torch.testing.assert_close(part.eval()(frames), torch.cat(means, 1))
     assert width == sum(mean.shape[1] for mean in means)
+    turned, _ = build_frame_encoder("timm:mobilenetv2_035", stages=(3, 2))
+    turned.load_state_dict(state)
+    assert torch.equal(turned.eval()(frames), part(frames))
     with pytest.raises(PolyplinkError, match="does not have every stage of 9"):
         build_frame_encoder("timm:mobilenetv2_035", stages=(9,))
 

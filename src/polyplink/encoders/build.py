@@ -142,7 +142,7 @@ def build_frame_encoder(
     try:
         options: dict[str, Any] = {"num_classes": 0}
         if stages:
-            options = {"features_only": True, "out_indices": tuple(stages)}
+            options = {"features_only": True, "out_indices": tuple(sorted(stages))}
         model: nn.Module = timm().create_model(model_name, pretrained=False, **options)
         model = StageMeans(model, rings) if stages else model
     except (IndexError, AssertionError):
