@@ -151,7 +151,7 @@ def _choose(
     if len(matches) > 1:
         raise ImportOptionError(
             f"the video of procedure {procedure} may be {' or '.join(map(str, matches))}",
-            "choose it with --video FILE, or import with --no-images",
+            "choose it with --video FILE, or move the others into another folder",
         )
     return matches
 
