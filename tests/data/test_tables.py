@@ -208,6 +208,9 @@ def test_part_lists_the_procedures_of_a_part() -> None:
         PolyplinkError, match=r"no part 'val'.*choose one of: all, eval, negative, train"
     ):
         data.part("val")
+    misspelt = DataSet.of(data.detections, data.procedures, data.polyps, {"eval": ["001-O09"]})
+    with pytest.raises(PolyplinkError, match="part 'eval' names '001-O09', which is not in"):
+        misspelt.part("eval")
     undivided = DataSet.of(data.detections, data.procedures, data.polyps)
     with pytest.raises(PolyplinkError, match=r"no part 'eval' .*; use --part all, divide .*: rc27"):
         undivided.part("eval")

@@ -359,7 +359,7 @@ class DataSet:
 
         Raises:
             PolyplinkError: If there is no such part (the message lists the parts), or a procedure
-                occurs twice in it.
+                occurs twice in it or is unknown.
         """
         if name is None or (name == "all" and name not in self.splits):
             return self.procedures["procedure_id"].to_list()
@@ -380,6 +380,13 @@ class DataSet:
         if repeated:
             raise PolyplinkError(
                 f"splits.json: procedure {repeated[0]!r} occurs twice in {name!r}", "keep one"
+            )
+        unknown = sorted(set(ids) - set(self.procedures["procedure_id"]))
+        if unknown:
+            raise PolyplinkError(
+                f"splits.json: part {name!r} names {unknown[0]!r}, which is not in the table "
+                "procedures",
+                "correct the name, or remove it from the part",
             )
         return ids
 
