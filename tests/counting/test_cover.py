@@ -22,7 +22,13 @@ from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.online import OnlineLinker
 from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import LANGUAGES, catalogue, text_of
-from polyplink.counting.interval import Coverage, cover_of, fit_interval, point_for_boxes
+from polyplink.counting.interval import (
+    MISSED,
+    Coverage,
+    cover_of,
+    fit_interval,
+    point_for_boxes,
+)
 from polyplink.counting.link import (
     LinkedProcedure,
     ProcedureTracklets,
@@ -159,6 +165,7 @@ def test_an_interval_is_given_only_for_calibrated_boxes(
         assert basis.startswith("A 90 % interval holds the true number in 9 of 10")
         unlike = cover.calibration is not None and cover.calibration.material != source.material
         assert ("recordings of patients is not known" in basis) == unlike
+        assert applied.missed == (MISSED if unlike else 0)
         assert cover.warnings(applied) == []
         return
     assert identified.interval is None
@@ -225,6 +232,7 @@ def test_a_margin_widens_every_interval_and_lone_single_numbers_alone() -> None:
         (2, 0, (1, 4), (0, 6)),
     ):
         assert replace(detected, margin=margin, lone=lone).widened(*interval) == widened
+    assert replace(detected, margin=1, missed=1).widened(3, 3) == (2, 5)
     # Annotated boxes show a polyp, so there is at least one.
     assert replace(POINT, margin=2).widened(1, 4) == (1, 6)
 

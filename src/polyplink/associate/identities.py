@@ -29,7 +29,7 @@ from polyplink.associate.partition import (
 )
 from polyplink.associate.probes import Probe, Reading, read_polyps
 from polyplink.associate.similarity import Reals, VisualForm, visual
-from polyplink.core.artefacts import from_plain
+from polyplink.core.artefacts import ADDED_LATER, from_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import short_repr
@@ -88,6 +88,8 @@ class OperatingPoint:
             spread: for polyps that the detector misses, and for false alarms.
         lone: Polyps by which an interval of a single number is widened on either side, if the
             calibration had too few single numbers, or too many wrong ones, to rely on them.
+        missed: Polyps by which the upper end is raised besides, in recordings after a calibration
+            on still images.
         ask_below: Confidence below which every link is put up for review; None to review the links
             that may change the count within its interval.
     """
@@ -107,6 +109,7 @@ class OperatingPoint:
     calibration: Calibration | None = None
     margin: int = 0
     lone: int = 0
+    missed: int = field(default=0, metadata=ADDED_LATER)
     ask_below: float | None = None
 
     @property
@@ -128,7 +131,7 @@ class OperatingPoint:
         margin = self.margin or (self.lone if low == high else 0)
         annotated = self.calibration is not None and self.calibration.boxes == ANNOTATED
         fewest = 1 if annotated else 0
-        return max(low - margin, fewest), high + margin
+        return max(low - margin, fewest), high + margin + self.missed
 
     @property
     def most_views(self) -> int | None:

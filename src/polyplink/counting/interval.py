@@ -19,12 +19,14 @@ An interval holds the true number in 90 % of procedures like those of the calibr
 recordings after a calibration on simulated procedures, or fewer frames per second, this is unknown
 and often wrong; so it is for a procedure with more tracklets than any of the calibration
 (`OperatingPoint.exceeded_by`). Then the count has no interval, and every link with a confidence
-below `ASK_BELOW` is put up for review.
+below `ASK_BELOW` is put up for review. In recordings after a calibration on still images, the upper
+end is higher by `MISSED`, because models miss more polyps with a camera that they were not trained
+on.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -48,6 +50,7 @@ from polyplink.evaluate.choosing import Purpose
 from polyplink.tracklets.settings import PrepareSettings, box_settings, with_options
 
 COVERED = 0.9  # of procedures, by the intervals of their counts
+MISSED = 1  # polyps more at the upper end of intervals in recordings, calibrated on stills
 LEAST_RATE = 0.6  # frame rate of a count, as a share of the lowest of its calibration
 ASK_BELOW_MESSAGE = Message("ask.below", {"share": round(100 * ASK_BELOW)})
 
@@ -259,9 +262,16 @@ class Cover:
         """The data of the intervals' calibration; None without intervals."""
         if self.calibration is None or not self.has_intervals:
             return None
-        materials = (self.calibration.material, self.source.material)
-        unlike = materials == ("stills in motion", "recordings")
-        return Message("cover.stills" if unlike else "cover.given", self._calibration_values())
+        values: dict[str, Any] = {**self._calibration_values()}
+        if self._is_of_stills:
+            return Message("cover.stills", values | {"missed": MISSED})
+        return Message("cover.given", values)
+
+    @property
+    def _is_of_stills(self) -> bool:
+        """Whether recordings are counted after a calibration on still images."""
+        calibrated = self.calibration is not None and self.calibration.material
+        return (calibrated, self.source.material) == ("stills in motion", "recordings")
 
     def covers_rate(self, fps: float) -> bool:
         """Whether counts at a frame rate have intervals, if others of the source have."""
@@ -312,8 +322,10 @@ class Cover:
         return Message(kinds.get(self.source.boxes, "todo.detector"))
 
     def applied(self, point: OperatingPoint) -> OperatingPoint:
-        """The operating point, without its interval if the count has none."""
-        return point if self.has_intervals else point.without_interval()
+        """The operating point with the interval of the count, or without one."""
+        if not self.has_intervals:
+            return point.without_interval()
+        return replace(point, missed=MISSED if self._is_of_stills else 0)
 
 
 def boxes_message(source: BoxSource) -> Message:

@@ -292,6 +292,8 @@ def _interval_rule(spread: float, point: OperatingPoint) -> list[Message]:
         rule.append(Message("spread.margin", {"n": point.margin}))
     elif point.lone:
         rule.append(Message("spread.lone", {"n": point.lone}))
+    if point.missed:
+        rule.append(Message("spread.missed", {"n": point.missed}))
     return rule
 
 
