@@ -1,5 +1,8 @@
 """The detector: its training, its loss, and its files."""
 
+import multiprocessing
+import os
+import signal
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +77,29 @@ def test_a_continued_training_is_an_uninterrupted_one_and_another_is_refused(
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(PolyplinkError, match="is not a checkpoint"):
         fit_detector(frames, start, config, path)
+
+
+def test_ctrl_c_is_left_to_the_main_process(tmp_path: Path) -> None:
+    # A terminal sends it to all; a process that draws batches would end, or print a trace.
+    interrupted: list[int] = []
+
+    def interrupt(done: int, steps: int) -> None:
+        helpers = multiprocessing.active_children()
+        if helpers and not interrupted:
+            interrupted.extend(process.pid or 0 for process in helpers)
+            for pid in interrupted:
+                os.kill(pid, signal.SIGINT)
+
+    config = FitConfig(side=SIDE, epochs=8, batch=4, freeze=False)
+    state = fit_detector(
+        frames_with_ellipses(8),
+        YoloxNano.random(0),
+        config,
+        tmp_path / "state.safetensors",
+        progress=interrupt,
+    )
+    assert interrupted
+    assert state.epoch == 8
 
 
 @pytest.fixture(scope="module")

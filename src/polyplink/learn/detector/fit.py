@@ -7,6 +7,8 @@ trained on small inputs, the rest at full size (progressive resizing), which cos
 import copy
 import hashlib
 import math
+import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,6 +133,16 @@ def _training_key(frames: TrainingFrames, start: YoloxNano, config: FitConfig) -
     return content_key("train-detector", digest.hexdigest(), config)
 
 
+def _leave_to_main_process(worker: int) -> None:
+    """Ignore Ctrl-C in a process that draws batches, and print nothing: the main one does both.
+
+    An error of a batch is raised in the main process. What would be printed here is that the main
+    process broke a connection, as it does when it is interrupted.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.excepthook = lambda *_: None
+
+
 def fit_detector(
     frames: TrainingFrames,
     start: YoloxNano,
@@ -184,6 +196,7 @@ def fit_detector(
         batch_size=None,
         num_workers=workers,
         prefetch_factor=4,
+        worker_init_fn=_leave_to_main_process,
     )
     learned = [weight for weight in network.parameters() if weight.requires_grad]
     mean_weights: list[Tensor] = list(mean.parameters())
