@@ -70,6 +70,14 @@ def test_names_are_not_interpreted_as_markup(capsys: pytest.CaptureFixture[str])
     assert all(name in text for name in ("like frame[a].png", "[LGD] [/x]", "[i]p", "[/t]"))
 
 
+def test_a_caption_names_intervals_only_if_some_are_shown() -> None:
+    metric = FigureColumn("m", "m", "group", 1.0)
+    for figure in (Figure(0.6, n=2, sd=0.1), Figure(0.6, 0.5, 0.7, n=6)):
+        of_methods = comparison_table(Comparison((metric,), (Method("a", {"m": figure}),)))
+        for table in (of_methods, difference_table({"a": {"m": figure}})):
+            assert str(table.caption).startswith("95 % intervals") is (figure.low is not None)
+
+
 def test_a_difference_is_bold_from_six_procedures_on() -> None:
     for n, bold in ((5, False), (6, True)):
         table = difference_table({"other": {"mAP": Figure(0.2, 0.1, 0.3, n=n)}})

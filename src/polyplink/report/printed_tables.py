@@ -1,7 +1,7 @@
 """Tables of figures for the terminal (rich) and for a spreadsheet (CSV)."""
 
 import csv
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from polyplink.core.artefacts import atomic_file
 from polyplink.core.text import csv_cell, many
-from polyplink.evaluate.intervals import Figure
+from polyplink.evaluate.intervals import FEWEST, Figure
 from polyplink.report.comparison import NOT_MEASURED, Comparison
 from polyplink.report.formats import (
     DASH,
@@ -34,7 +34,8 @@ def comparison_table(comparison: Comparison) -> Table:
     Paired differences are in the report and in the CSV file; here they only determine the bold
     figures.
     """
-    caption = "95 % intervals over n procedures, or over the units given with n"
+    shown = [method.figure(m) for method in comparison.methods for m in comparison.metrics]
+    caption = _caption(shown, "n procedures, or over the units given with n")
     if any(comparison.bold.values()):
         caption += "; bold: the best and those not significantly different, in paired differences"
     table = Table(caption=caption)
@@ -69,7 +70,7 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
     """
     gaps = [gap for figures in columns.values() for gap in figures.values()]
     bold = "; bold: the interval excludes 0" if any(gap.differs for gap in gaps) else ""
-    table = Table(caption=f"95 % intervals over procedures{bold}")
+    table = Table(caption=_caption(gaps, "procedures") + bold)
     table.add_column("figure")
     for heading in columns:
         table.add_column(Text(heading), justify="right")
@@ -82,6 +83,13 @@ def difference_table(columns: Mapping[str, Mapping[str, Figure]]) -> Table:
             cells.append(Text(text, style="bold" if gap.differs else ""))
         table.add_row(Text(name), *cells)
     return table
+
+
+def _caption(figures: Iterable[Figure], units: str) -> str:
+    """What the intervals of a table are, or that it has none."""
+    if any(interval(figure) for figure in figures):
+        return f"95 % intervals over {units}"
+    return f"no 95 % intervals: fewer than {FEWEST} procedures"
 
 
 def probe_table(task: str, figures: Mapping[str, Figure], meanings: Mapping[str, str]) -> Table:
