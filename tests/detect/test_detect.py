@@ -1,5 +1,6 @@
 """Detection in recordings: frames decoded once, runs continued, crops equal to those of prepare."""
 
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -223,6 +224,14 @@ def test_an_unreadable_video_among_others_can_be_moved_out_of_the_folder(tmp_pat
     hint = rf"cut short; to continue without it, move it out of {tmp_path}$"
     with pytest.raises(PolyplinkError, match=hint):
         find_recordings(tmp_path)
+
+
+def test_a_pipe_is_refused_with_the_address_that_reads_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.ts"
+    os.mkfifo(pipe)
+    with pytest.raises(PolyplinkError) as refused:
+        find_recordings(pipe)
+    assert f"file://{pipe}" in refused.value.hint
 
 
 def test_images_of_several_sizes_are_not_one_recording(tmp_path: Path) -> None:

@@ -157,6 +157,12 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
         )
     if source.is_file():
         return [_video(source, fps)]
+    if not source.is_dir():  # a named pipe, or a device
+        raise PolyplinkError(
+            f"{source} is neither a file nor a folder",
+            f"to count a stream from a pipe, give its address: `polyplink live file://"
+            f"{source.absolute()}`",
+        )
     recordings, videos = list[Recording](), videos_in(source)
     for path in videos:
         try:
