@@ -471,6 +471,18 @@ def test_a_killed_count_reported_with_other_weights_or_options_says_so(
         other_settings(tmp_path / "camera", finer)
 
 
+def test_a_recording_that_grows_while_it_is_played_has_a_warning(tmp_path: Path) -> None:
+    (recording,) = find_recordings(write_video(tmp_path / "film.ts", 20))
+    for grows in (False, True):
+        source = played(recording)
+        next(source.frames)
+        if grows:
+            with recording.path.open("ab") as file:
+                file.write(bytes(188))
+        assert len(list(source.frames)) == 19
+        assert [message.kind for message in source.warnings] == ["live.grew"] * grows
+
+
 def test_a_count_that_drops_most_frames_has_no_interval(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:

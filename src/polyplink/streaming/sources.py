@@ -223,15 +223,23 @@ def _seconds(value: object, at: str) -> float:
 
 
 def played(recording: Recording) -> LiveSource:
-    """A recording as a source."""
-    frames = (LiveFrame(n, picture) for n, picture in recording.frames())
+    """A recording as a source, with a warning if it has changed when it ends."""
+    before, warnings = recording.state(), list[Message]()
+
+    def frames() -> Iterator[LiveFrame]:
+        for number, picture in recording.frames():
+            yield LiveFrame(number, picture)
+        if recording.state() != before:
+            warnings.append(Message("live.grew", {"path": str(recording.path)}))
+
     return LiveSource(
         recording.name,
         recording.rate,
         recording.width,
         recording.height,
-        frames,
+        frames(),
         recording,
+        warnings=warnings,
         rate_known=recording.fps is not None,
     )
 
