@@ -32,7 +32,7 @@ PREPARATIONS = (  # commands that make what other commands and the pictures need
 )
 COMMANDS = {  # what is printed, by the name of its block
     "doctor": "doctor more",
-    "run": "run recording/film/{film} --out counted --replace",
+    "run": "run recording/film/{film} --fps 25 --out counted --replace",
     "count": "count run data --part eval --out count --replace",
     "hand-off": "hand-off count",
     "calibrate": "calibrate run data --part train --out calibrated",
@@ -147,7 +147,7 @@ def shoot_pages(demo: Path, chromium: str, folder: Path) -> None:
 
         served(["review", "count"], demo, page, review, lambda line: line.split()[-1])
         film = words("run", demo)[1]
-        command = ["live", film, "--out", "live", "--replace", "--speed", "0.25"]
+        command = ["live", film, "--fps", "25", "--out", "live", "--replace", "--speed", "0.25"]
         served(command, demo, page, live, lambda line: str(json.loads(line)["page"]))
         browser.close()
 
