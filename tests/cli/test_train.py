@@ -175,6 +175,8 @@ def test_an_encoder_that_cannot_be_trained_is_refused_before_crops_are_cut(tmp_p
     assert not (two / "prepared").exists()
     log = ("train", "sfe-small", data, *options, "--log", "tensorbord")
     assert_refused(polyplink(*log), "no logger 'tensorbord'; did you mean tensorboard")
+    shipped = polyplink("train", "ntssl-demo", data, *options, "--init-from", "encoder-v1")
+    assert_refused(shipped, "a transformer, cannot; name a recipe with the encoder sfe")
     result = polyplink("train", "ntssl", data, *options)
     assert_refused(
         result, "no file resnet50.tv2_in1k.safetensors with weights of the frame encoder"

@@ -256,6 +256,12 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
         return config
     start, encoder = read_record(weights_path(config.init_from)).encoder, config.encoder
     names = {field.name for field in fields(encoder)}
+    if getattr(start, "stages", ()) and "stages" not in names:
+        raise PolyplinkError(
+            f"{config.init_from} uses several stages of its backbone, which the encoder of the "
+            f"recipe {config.name}, a {encoder.kind}, cannot",
+            f"name a recipe with the encoder {start.kind}, such as {start.kind}-small",
+        )
     differing = [
         name
         for name in ("frame_encoder", "stages")
