@@ -180,6 +180,10 @@ def test_sizes_of_the_side_table_come_before_others_and_may_be_missing(tmp_path:
     data = import_yolo(tmp_path).data
     assert data.procedures["width"].to_list() == [8, 32]
     assert data.detections["w"].to_list() == [4, 16]
+    read = import_yolo(tmp_path, size=(100, 80))  # before all others
+    assert read.data.procedures["width"].to_list() == [100, 100]
+    assert read.data.detections["w"].to_list() == [50, 50]
+    assert not any("beyond the image" in str(warning) for warning in read.warnings)
 
 
 def test_an_image_without_a_number_in_its_name_is_a_procedure_of_one_frame(tmp_path: Path) -> None:

@@ -97,10 +97,11 @@ def import_yolo(
     reading = BoxImport(source, **options)
     faults = reading.faults
 
-    # The lines of all label files; the images are opened only if nothing states their size.
+    # The lines of all label files; the images are opened only if nothing states their size. That of
+    # a procedure in `procedures.csv` comes before that in `data.yaml`.
     files = _label_files(source)
     side, _ = read_side_tables(source, Faults())  # `assemble` reads it again, and reports faults
-    size = reading.size or _yaml_size(source)  # of the procedures whose size is not stated there
+    size = reading.size or _yaml_size(source)
     stated = side.drop_nulls(["width", "height"])["procedure_id"].implode()
     named = name_frames(pl.Series([file.name for file in files], dtype=pl.String))["procedure_id"]
     open_images = size is None and not named.is_in(stated).fill_null(False).all()
@@ -342,22 +343,23 @@ def _frames(files: Sequence[_LabelFile], source: Path, first: int, faults: Fault
 
 def _in_pixels(boxes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None) -> pl.DataFrame:
     """Convert fractions to pixels, by a size or the first size of their procedure in the table."""
-    sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
-    sized = sized.select("procedure_id", "width", "height")
-    boxes = boxes.join(sized, on="procedure_id", how="left", maintain_order="left")
-    width, height = (pl.lit(side) for side in size or (None, None))
-    width, height = pl.coalesce(width, "width"), pl.coalesce(height, "height")
-    unknown = boxes.filter(width.is_null())
+    if size is None:
+        sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")
+        sized = sized.select("procedure_id", "width", "height")
+        boxes = boxes.join(sized, on="procedure_id", how="left", maintain_order="left")
+    else:
+        boxes = boxes.with_columns(width=pl.lit(size[0]), height=pl.lit(size[1]))
+    unknown = boxes.filter(pl.col("width").is_null())
     if unknown.height:
         raise ImportOptionError(
             f"{unknown['at'][0]}: the size of its frame is unknown",
             "give the size of the frames with --size WxH, or put the images next to the labels",
         )
     return boxes.with_columns(
-        x=(pl.col("cx") - pl.col("w") / 2) * width,
-        y=(pl.col("cy") - pl.col("h") / 2) * height,
-        w=pl.col("w") * width,
-        h=pl.col("h") * height,
+        x=(pl.col("cx") - pl.col("w") / 2) * pl.col("width"),
+        y=(pl.col("cy") - pl.col("h") / 2) * pl.col("height"),
+        w=pl.col("w") * pl.col("width"),
+        h=pl.col("h") * pl.col("height"),
     )
 
 
