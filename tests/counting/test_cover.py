@@ -79,6 +79,15 @@ def test_another_detector_of_the_same_name_as_in_the_calibration_is_named_so() -
     assert "on boxes of the detector YOLO." in calibrated
 
 
+def test_an_earlier_count_has_the_interval_that_its_pages_describe() -> None:
+    point = replace(POINT, calibration=replace(CALIBRATION, material="stills in motion"))
+    cover = cover_of(point, replace(SOURCE, material="recordings"))
+    record = {name: value for name, value in to_plain(point).items() if name != "missed"}
+    count = Count("weights", "crops", PrepareSettings(), record, (), cover)
+    assert f"higher by {MISSED}" in str(cover.basis)
+    assert count.point.widened(2, 3) == (2, 3 + MISSED)
+
+
 @pytest.mark.parametrize(
     ("calibrated", "options", "changed"),
     [

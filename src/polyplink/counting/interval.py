@@ -262,16 +262,18 @@ class Cover:
         """The data of the intervals' calibration; None without intervals."""
         if self.calibration is None or not self.has_intervals:
             return None
-        values: dict[str, Any] = {**self._calibration_values()}
-        if self._is_of_stills:
-            return Message("cover.stills", values | {"missed": MISSED})
+        values = self._calibration_values()
+        if self._missed:
+            return Message("cover.stills", {**values, "missed": self._missed})
         return Message("cover.given", values)
 
     @property
-    def _is_of_stills(self) -> bool:
-        """Whether recordings are counted after a calibration on still images."""
-        calibrated = self.calibration is not None and self.calibration.material
-        return (calibrated, self.source.material) == ("stills in motion", "recordings")
+    def _missed(self) -> int:
+        """`MISSED` if recordings are counted after a calibration on still images, or else 0."""
+        if self.calibration is None:
+            return 0
+        materials = (self.calibration.material, self.source.material)
+        return MISSED if materials == ("stills in motion", "recordings") else 0
 
     def covers_rate(self, fps: float) -> bool:
         """Whether counts at a frame rate have intervals, if others of the source have."""
@@ -325,7 +327,7 @@ class Cover:
         """The operating point with the interval of the count, or without one."""
         if not self.has_intervals:
             return point.without_interval()
-        return replace(point, missed=MISSED if self._is_of_stills else 0)
+        return replace(point, missed=self._missed)
 
 
 def boxes_message(source: BoxSource) -> Message:

@@ -197,12 +197,13 @@ class Count:
 
     @property
     def point(self) -> OperatingPoint:
-        """The operating point without false alarms; earlier counts have no interval."""
+        """The operating point without false alarms; earlier counts have no interval.
+
+        The interval is of this version, as `basis` describes it.
+        """
         record = {k: v for k, v in self.operating_point.items() if k != "alarms"}
         point = recorded_point(record)
-        if self.cover is None:
-            return point.without_interval()
-        return point
+        return point.without_interval() if self.cover is None else self.cover.applied(point)
 
     def header(self) -> dict[str, Any]:
         """The header of every page that shows the count.
