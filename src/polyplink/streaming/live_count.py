@@ -204,14 +204,15 @@ class LiveCount:
         """The time and the count at the latest frame, which every event has."""
         count, interval = 0, None
         if self._decision is not None:
-            count, interval = self._decision.count, self._decision.interval
-        low, high = (self._covers_rate() and interval) or (None, None)
+            count = self._decision.count
+            interval = self._decision.interval if self._covers_rate() else None
+        low, high = interval or (None, None)
         last = max(self.frames - 1, 0)
         moment = {"frame": last, "time": round(last / self._source.fps, 2)}
         return moment | {"count": count, "low": low, "high": high, "late": self.late}
 
     def _covers_rate(self) -> bool:
-        """Whether enough frames were not dropped for an interval."""
+        """Whether the frames that were not dropped are enough for an interval."""
         seen = 1 - self.late / max(self.frames, 1)
         return self._cover is None or self._cover.covers_rate(self._source.fps * seen)
 
