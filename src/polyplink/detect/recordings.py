@@ -14,6 +14,7 @@ from polyplink.data.files.folders import (
     files_in,
     images_in,
     is_playlist,
+    parts_of,
     read_playlist,
     videos_in,
 )
@@ -132,7 +133,9 @@ def time_messages(recordings: Iterable[Recording]) -> list[Message]:
 def uncounted_messages(source: Path) -> list[Message]:
     """A warning about videos in subfolders of a folder of recordings, if there are any."""
     folders = [path for path in files_in(source) if path.is_dir()] if source.is_dir() else []
-    videos = [path for folder in folders for path in videos_in(folder)]
+    counted = parts_of(videos_in(source))
+    below = [path for folder in folders for path in videos_in(folder)]
+    videos = [path for path in below if path.resolve() not in counted]
     if not videos:
         return []
     return [Message("videos_below", {"n": len(videos), "first": str(videos[0])})]

@@ -16,7 +16,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import member_reader
-from polyplink.data.files.folders import images_in, is_video
+from polyplink.data.files.folders import images_in, videos_in
 from polyplink.data.files.image_names import frame_name, image_place
 from polyplink.data.files.images import Pixels, decode_image, encode_jpeg, read_image
 from polyplink.data.files.values import rectangle
@@ -143,7 +143,7 @@ class Pictures:
             place = image_place(image)
             names = [] if place.frame is None else [place.file]
         else:
-            names = [p.name for p in source.glob("*") if p.stem == procedure and is_video(p.name)]
+            names = [path.name for path in videos_in(source) if path.stem == procedure]
         return names[0] if len(names) == 1 and (source / names[0]).is_file() else None
 
     def _source(self, procedure: str) -> Path:

@@ -1,5 +1,8 @@
+import base64
 import random
+import zlib
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -10,7 +13,7 @@ from PIL import Image
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
 from polyplink.data.files.video import Video, open_video
-from polyplink.detect.recordings import find_recordings
+from polyplink.detect.recordings import find_recordings, uncounted_messages
 from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, write_video
 from tests.mutations import flip_many
 
@@ -26,6 +29,13 @@ VIDEOS = [
     ("ts", "libx264", False),
     ("ts", "libx264", True),
 ]
+# Three frames of H.264 in two fields each, 128x32 pixels, with the numbers 5, 42 and 79; the second
+# field is inverted. FFmpeg reads such pictures, and writes none.
+FIELDS = (
+    "eNpjYGBg5PzAACTTfQ9w3VEKaGBgYGYAEpLsncIHQOIZ51i8FUCM1I5Wvs4uBiapoKQGhr45MxYwKC9V02DgeHkSCB4w"
+    "wA1K7GizAonnnwQqtkJSrA4EDQykWyj9CWTGFJAZy8EWeoIMLkIIIpsKsz0TXRG6znkM5Hi9qAisew6S97F6HQjAvi9C"
+    "eL8BAAn1Y6w="
+)
 
 
 def numbers(video: Video, indices: list[int]) -> list[tuple[int, int | None]]:
@@ -173,6 +183,35 @@ def test_a_playlist_is_one_video_of_its_files(tmp_path: Path, suffix: str) -> No
     assert case.state() != before
 
 
+def test_files_that_a_playlist_names_in_any_way_are_no_recordings_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts").mkdir()
+    for name in ("a.mp4", "#2.mp4", "parts/c.mp4", "parts/d.mp4"):
+        write_video(tmp_path / name, 5)
+    lines = ["#EXTM3U", "#a.mp4", str(tmp_path / "a.mp4"), "#2.mp4", "parts/../parts/c.mp4"]
+    (tmp_path / "case.m3u8").write_text("\n".join(lines))
+    (case,) = find_recordings(Path())
+    assert (case.name, case.n_frames) == ("case", 15)
+    (message,) = uncounted_messages(Path())
+    assert message.values == {"n": 1, "first": "parts/d.mp4"}
+
+
+def test_a_file_that_is_gone_when_its_frames_are_read_is_named(tmp_path: Path) -> None:
+    for name in ("a.mp4", "b.mp4"):
+        write_video(tmp_path / name, 5)
+    (tmp_path / "case.m3u").write_text("a.mp4\nb.mp4\n")
+    with open_video(tmp_path / "case.m3u") as video:
+        assert numbers(video, [4]) == [(4, 4)]
+        (tmp_path / "b.mp4").rename(tmp_path / "gone.mp4")
+        with pytest.raises(PolyplinkError, match=r"b\.mp4 cannot be opened"):
+            video.frame(5)
+        assert numbers(video, [4]) == [(4, 4)]
+        (tmp_path / "gone.mp4").rename(tmp_path / "b.mp4")
+        assert numbers(video, [5]) == [(5, 0)]
+
+
 def test_frames_lost_within_a_playlist_keep_the_numbers_of_the_others(tmp_path: Path) -> None:
     for name in ("a.mp4", "b.mp4"):
         write_video(tmp_path / name, N, index_first=True)
@@ -193,10 +232,13 @@ def test_frames_lost_within_a_playlist_keep_the_numbers_of_the_others(tmp_path: 
     [
         (b"# only this\n", "names no video"),
         (b"a.mp4\na.mp4\n", "names a.mp4, twice"),
+        (b"a.mp4\n./a.mp4\n", "names a.mp4, twice"),
         (b"b.m3u\n", "names b.m3u, a playlist"),
         (b"a.mp4\ngone.mp4\n", "gone.mp4, which does not exist"),
         (b"a.mp4\nsmall.png\n", "small.png has 32x16 pixels, but .*a.mp4"),
+        (b"a.mp4\n%s\n" % (b"b" * 300), "which does not exist"),
         (b"\xff\xfea", "UTF-8"),
+        ("a.mp4".encode("utf-16-le"), "UTF-8"),
     ],
 )
 def test_a_playlist_that_is_no_recording_is_refused(
@@ -223,6 +265,29 @@ def test_the_picture_of_an_interlaced_frame_is_one_of_its_moments(
     assert picture.rgb().shape == (HEIGHT, WIDTH, 3)
     assert number_of(picture.resized(WIDTH, HEIGHT // 2)) == 21
     assert number_of(Picture(picture.yuv()).rgb()) == 21
+
+
+@pytest.mark.parametrize("n_packets", [9, 18])
+def test_the_fields_of_a_frame_may_be_packets_of_their_own(tmp_path: Path, n_packets: int) -> None:
+    start = b"\0\0\0\1\x09"  # of an access unit
+    content = zlib.decompress(base64.b64decode(FIELDS))
+    fields = [start + field for field in content.split(start)[1:]] * 3
+    together = 18 // n_packets
+    (tmp_path / "a.h264").write_bytes(content)
+    with (
+        av.open(str(tmp_path / "a.h264")) as source,
+        av.open(str(tmp_path / "a.mts"), "w", format="mpegts") as target,
+    ):
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for time in range(n_packets):
+            packet = av.Packet(b"".join(fields[time * together : (time + 1) * together]))
+            packet.stream, packet.time_base = stream, Fraction(together, 50)
+            packet.pts = packet.dts = time
+            target.mux(packet)
+    with open_video(tmp_path / "a.mts") as video:
+        assert (video.n_frames, video.fps) == (9, 25.0)
+        assert numbers(video, list(range(9))) == list(enumerate([5, 42, 79] * 3))
+        assert numbers(video, [1]) == [(1, 42)]
 
 
 def test_files_that_are_not_videos_are_refused(tmp_path: Path) -> None:

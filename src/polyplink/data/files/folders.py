@@ -4,7 +4,7 @@ import gc
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -16,10 +16,11 @@ from polyplink.core.workers import worker_pool
 Source = TypeVar("Source")
 Read = TypeVar("Read")
 
+PLAYLIST_ENDINGS = (".m3u", ".m3u8")  # several files of one recording
 VIDEO_ENDINGS = (
     *(".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts"),
     *(".mts", ".vob", ".wmv", ".asf", ".mxf", ".dv"),
-    ".m3u",  # a playlist: several files of one recording
+    *PLAYLIST_ENDINGS,
 )
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
 BOX_FORMATS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by ending of a file
@@ -137,33 +138,53 @@ def is_video(name: str) -> bool:
 
 def is_playlist(name: str) -> bool:
     """Whether a file name has the ending of a playlist."""
-    return name.lower().endswith(".m3u")
+    return name.lower().endswith(PLAYLIST_ENDINGS)
 
 
 def read_playlist(path: Path) -> list[Path]:
-    """The files of a playlist (.m3u), the parts of one recording.
+    """The files of a playlist (.m3u, .m3u8), the parts of one recording.
 
     Args:
         path: A text file in UTF-8. Each line is the name of a file, relative to the folder of the
-            playlist; empty lines and those that begin with # are skipped.
+            playlist. Empty lines are skipped, and those that begin with # and name no file.
 
     Raises:
         PolyplinkError: If it cannot be read, or names no file, a playlist or a file twice.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", "restore it") from None
     except UnicodeDecodeError:
-        raise PolyplinkError(f"{path} is not a text in UTF-8", "save it as UTF-8") from None
-    names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    if not names:
+        text = "\0"
+    if "\0" in text:
+        raise PolyplinkError(f"{path} is not a text in UTF-8", "save it as UTF-8")
+    names = [line.strip() for line in text.splitlines() if line.strip()]
+    # os.path: of a name that is too long, Path.is_file would raise an error.
+    files = [
+        path.parent / name
+        for name in names
+        if name[0] != "#" or os.path.isfile(path.parent / name)  # noqa: PTH113
+    ]
+    if not files:
         raise PolyplinkError(f"{path} names no video", "write the name of a file on each line")
-    for place, name in enumerate(names):
-        if is_playlist(name) or name in names[:place]:
-            fault = "a playlist" if is_playlist(name) else "twice"
-            raise PolyplinkError(f"{path} names {name}, {fault}", "name each video once")
-    return [path.parent / name for name in names]
+    seen: set[Path] = set()
+    for file in files:
+        if is_playlist(file.name) or file.resolve() in seen:
+            fault = "a playlist" if is_playlist(file.name) else "twice"
+            raise PolyplinkError(f"{path} names {file.name}, {fault}", "name each video once")
+        seen.add(file.resolve())
+    return files
+
+
+def parts_of(videos: Iterable[Path]) -> set[Path]:
+    """The resolved paths of all files that the playlists among some videos name.
+
+    Raises:
+        PolyplinkError: If a playlist cannot be read.
+    """
+    playlists = [path for path in videos if is_playlist(path.name)]
+    return {part.resolve() for path in playlists for part in read_playlist(path)}
 
 
 def videos_in(folder: Path) -> list[Path]:
@@ -181,9 +202,8 @@ def videos_in(folder: Path) -> list[Path]:
     videos = [n for n in os.listdir(folder) if is_video(n) and n[0] != "."]  # noqa: PTH208
     names = sorted((check_utf8(name, folder) for name in videos), key=natural_order)
     files = [path for name in names if (path := folder / name).is_file()]
-    playlists = [path for path in files if is_playlist(path.name)]
-    parts = {part for path in playlists for part in read_playlist(path)}
-    return [path for path in files if path not in parts]
+    parts = parts_of(files)
+    return [path for path in files if path.resolve() not in parts]
 
 
 def names_in(folder: str) -> list[str]:

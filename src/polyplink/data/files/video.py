@@ -7,10 +7,12 @@ decoding, maps numbers to presentation times (pts). After damage a decoder shows
 without an error, so no frame is returned until the next key frame.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +46,7 @@ class _FileIndex:
     """A file of a video, and what its packets say about its frames."""
 
     path: Path
-    n_frames: int  # packets with a frame, from the first key frame on
+    n_frames: int  # from the first key frame on
     n_missing: int  # frames that a file cut short lists after its end
     width: int  # pixels
     height: int  # pixels
@@ -277,7 +279,8 @@ def open_video(path: Path) -> Iterator[Video]:
     """
     files = read_playlist(path) if is_playlist(path.name) else [path]
     for file in files:
-        if file != path and not file.exists():
+        # os.path: of a name that is too long, Path.exists would raise an error.
+        if file != path and not os.path.exists(file):  # noqa: PTH110
             raise PolyplinkError(f"{path} names {file}, which does not exist", "correct the name")
     indexes = [_index_file(file) for file in files]
     first = indexes[0]
@@ -294,22 +297,11 @@ def open_video(path: Path) -> Iterator[Video]:
 
 def _index_file(path: Path) -> _FileIndex:
     """Open a file of a video, and read all its packets once."""
-    import av  # noqa: PLC0415 - heavy, and only videos need it
-
     if not path.is_file():
         raise PolyplinkError(f"video {path} is missing", "restore it, or correct `source`")
     if path.stat().st_size == 0:
         raise PolyplinkError(f"video {path} is empty", "copy it again")
-    try:
-        container = av.open(str(path), metadata_errors="replace")
-    except (av.error.FFmpegError, OSError) as error:
-        if not is_video(path.name):
-            raise PolyplinkError(*_not_a_video(path)) from None
-        raise PolyplinkError(
-            f"video {path} cannot be opened ({first_line(error)})",
-            "copy it again; ffmpeg may be able to repair a recording that was cut short",
-        ) from None
-    with container:
+    with _container(path) as container:
         # FFmpeg draws the letters of a text file as a video.
         if container.format.name == "tty":
             raise PolyplinkError(*_not_a_video(path)) from None
@@ -338,12 +330,25 @@ def _index_file(path: Path) -> _FileIndex:
         return _FileIndex(path, n_frames, n_missing, *size, fps, unit, times, *keys.T)
 
 
+def _container(path: Path) -> "InputContainer":
+    """A file of a video, opened; it may have gone since it was indexed."""
+    import av  # noqa: PLC0415 - heavy, and only videos need it
+
+    try:
+        return av.open(str(path), metadata_errors="replace")
+    except (av.error.FFmpegError, OSError) as error:
+        if not is_video(path.name):
+            raise PolyplinkError(*_not_a_video(path)) from None
+        raise PolyplinkError(
+            f"video {path} cannot be opened ({first_line(error)})",
+            "copy it again; ffmpeg may be able to repair a recording that was cut short",
+        ) from None
+
+
 @contextmanager
 def _open_file(index: _FileIndex) -> "Iterator[_OpenFile]":
     """Open a file of a video for decoding."""
-    import av  # noqa: PLC0415 - heavy, and only videos need it
-
-    with av.open(str(index.path), metadata_errors="replace") as container:
+    with _container(index.path) as container:
         # A damaged frame is an error instead of a guess. With frame threads, an error may come some
         # packets late, which would break counting.
         stream = container.streams.video[0]
@@ -356,7 +361,7 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     """Read all packets of a video once, without decoding.
 
     Returns:
-        Number of packets with a frame, from the first key frame on; the pts of all frames (n,),
+        Number of frames, from the first key frame on; the pts of all frames (n,),
         ascending, in time units, or None if they are missing or unreliable, so that frames must be
         counted; the pts and the dts of every key frame (k, 2), ascending.
     """
@@ -364,11 +369,17 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     # are never shown: neither are counted.
     stamps: list[int | None] = []
     keys: list[tuple[int, int]] = []
-    begun = False
+    begun = awaits_second = False
     for packet in _demuxed(container):
         begun = begun or packet.is_keyframe
         if not packet.size or not begun or packet.is_discard:
             continue
+        if _is_field(packet, container):
+            awaits_second = not awaits_second and packet.pts is not None
+            if not awaits_second:  # its frame has been counted
+                continue
+        else:
+            awaits_second = False
         stamps.append(packet.pts)
         if packet.is_keyframe and packet.pts is not None:
             keys.append((packet.pts, packet.pts if packet.dts is None else packet.dts))
@@ -380,6 +391,20 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     is_timed = container.format.name != "avi" and are_distinct and bool(keys)
     times = np.array(known_times, dtype=np.int64) if is_timed else None
     return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)
+
+
+def _is_field(packet: "Packet[VideoStream]", container: "InputContainer") -> bool:
+    """Whether a packet has one of the two fields of an interlaced frame.
+
+    In mpegts, such as the .mts files of cameras, the two may be packets of their own: their
+    duration is half of a frame's.
+    """
+    context = packet.stream.codec_context
+    if (container.format.name, context.name) != ("mpegts", "h264"):
+        return False
+    if not (packet.duration and packet.time_base and context.framerate):
+        return False
+    return packet.duration * packet.time_base * context.framerate < Fraction(3, 4)
 
 
 def _missing_frames(container: "InputContainer", size: int) -> int:
