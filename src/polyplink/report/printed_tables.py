@@ -89,7 +89,7 @@ def _caption(figures: Iterable[Figure], units: str) -> str:
     """What the intervals of a table are, or that it has none."""
     if any(interval(figure) for figure in figures):
         return f"95 % intervals over {units}"
-    return f"no 95 % intervals: fewer than {FEWEST} procedures"
+    return f"no 95 % intervals, which need {FEWEST} procedures or more"
 
 
 def probe_table(task: str, figures: Mapping[str, Figure], meanings: Mapping[str, str]) -> Table:
