@@ -191,11 +191,28 @@ def test_files_that_a_playlist_names_in_any_way_are_no_recordings_of_their_own(
     for name in ("a.mp4", "#2.mp4", "parts/c.mp4", "parts/d.mp4"):
         write_video(tmp_path / name, 5)
     lines = ["#EXTM3U", "#a.mp4", str(tmp_path / "a.mp4"), "#2.mp4", "parts/../parts/c.mp4"]
-    (tmp_path / "case.m3u8").write_text("\n".join(lines))
+    (tmp_path / "case.m3u").write_text("\n".join(lines))
     (case,) = find_recordings(Path())
     assert (case.name, case.n_frames) == ("case", 15)
     (message,) = uncounted_messages(Path())
     assert message.values == {"n": 1, "first": "parts/d.mp4"}
+
+
+def test_a_recorded_stream_is_one_video_although_its_files_are_none(tmp_path: Path) -> None:
+    write_video(tmp_path / "a.mp4", 40)
+    options = {"hls_segment_type": "fmp4", "hls_time": "0.4", "hls_list_size": "0"}
+    with (
+        av.open(str(tmp_path / "a.mp4")) as source,
+        av.open(str(tmp_path / "case.m3u8"), "w", format="hls", options=options) as target,
+    ):
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                target.mux(packet)
+    assert len(list(tmp_path.glob("*.m4s"))) > 1
+    with open_video(tmp_path / "case.m3u8") as video:
+        assert numbers(video, list(range(40))) == [(n, n) for n in range(40)]
 
 
 def test_a_file_that_is_gone_when_its_frames_are_read_is_named(tmp_path: Path) -> None:

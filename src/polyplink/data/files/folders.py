@@ -16,11 +16,10 @@ from polyplink.core.workers import worker_pool
 Source = TypeVar("Source")
 Read = TypeVar("Read")
 
-PLAYLIST_ENDINGS = (".m3u", ".m3u8")  # several files of one recording
 VIDEO_ENDINGS = (
     *(".mp4", ".mkv", ".avi", ".ts", ".m4v", ".mov", ".mpg", ".mpeg", ".webm", ".m2ts"),
     *(".mts", ".vob", ".wmv", ".asf", ".mxf", ".dv"),
-    *PLAYLIST_ENDINGS,
+    ".m3u",  # a playlist: several files of one recording
 )
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")
 BOX_FORMATS = {".json": "coco", ".csv": "csv", ".xml": "cvat"}  # of boxes, by ending of a file
@@ -137,12 +136,15 @@ def is_video(name: str) -> bool:
 
 
 def is_playlist(name: str) -> bool:
-    """Whether a file name has the ending of a playlist."""
-    return name.lower().endswith(PLAYLIST_ENDINGS)
+    """Whether a file name has the ending of a playlist.
+
+    FFmpeg reads a recorded stream (.m3u8) as one video, even if its files are none by themselves.
+    """
+    return name.lower().endswith(".m3u")
 
 
 def read_playlist(path: Path) -> list[Path]:
-    """The files of a playlist (.m3u, .m3u8), the parts of one recording.
+    """The files of a playlist (.m3u), the parts of one recording.
 
     Args:
         path: A text file in UTF-8. Each line is the name of a file, relative to the folder of the
