@@ -75,7 +75,7 @@ def corrupt_packet(path: Path, packet: int) -> None:
     data = bytearray(path.read_bytes())
     end = data.index(content[-12:], position or 0) + 12
     # The markers between frames of a stream stay; without them there would be one frame less.
-    size = len(content) - (11 if path.suffix == ".ts" else 0)
+    size = len(content) - (11 if path.suffix in (".ts", ".h264") else 0)
     noise = np.random.default_rng(packet).integers(0, 256, size, dtype=np.uint8)
     data[end - size : end] = noise.tobytes()
     path.write_bytes(data)

@@ -28,6 +28,7 @@ VIDEOS = [
     ("avi", "mpeg4", False),
     ("ts", "libx264", False),
     ("ts", "libx264", True),
+    ("h264", "libx264", False),
 ]
 # Three frames of H.264 in two fields each, 128x32 pixels, with the numbers 5, 42 and 79; the second
 # field is inverted. FFmpeg reads such pictures, and writes none.

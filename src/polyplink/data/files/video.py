@@ -187,7 +187,9 @@ class _OpenFile:
         If a packet does not decode, the lost frame may be any of those around it: the next frames
         are discarded until their numbers are certain again.
         """
-        if not _can_seek(self._container, 0):
+        # A file without any times is searched by bytes.
+        bytewise = {"unsupported_byte_offset": True}
+        if not (_can_seek(self._container, 0) or _can_seek(self._container, 0, **bytewise)):
             yield from ((n, None) for n in todo)
             return
         number, packets, certain_from = 0, 0, 0
