@@ -15,6 +15,7 @@ from polyplink.associate.clusterers import Setting, TemporalAP, Threshold
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import silent
+from polyplink.data.tables import read_data, write_data
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import load_named
 from polyplink.encoders.weights import weights_path
@@ -30,6 +31,7 @@ from polyplink.report.figures import (
     draw_losses,
     draw_reid,
     draw_similarities,
+    draw_targets,
     draw_vectors,
     pareto_front,
     plot_losses,
@@ -76,6 +78,26 @@ def test_targets_equal_a_loop_over_pairs() -> None:
             naive = (float(i == j), same, near, near + 0.2)  # gamma = 0.2, one procedure
             for weights, value in zip(targets.values(), naive, strict=True):
                 assert weights[i, j] == pytest.approx(value)
+
+
+def test_figures_of_a_procedure_show_known_polyps_at_their_time_in_the_polyp(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    data = read_data(sample_run.data)
+    second = pl.col("polyp_id") == "001-001_2"
+    unknown = pl.when(second & (pl.col("frame") > 200)).then(None).otherwise("polyp_id")
+    folder = shutil.copytree(sample_run.data, tmp_path / "data")
+    boxes = data.detections.with_columns(polyp_id=unknown)
+    first = pl.col("procedure_id") == "001-001"
+    write_data(folder, replace(data, detections=boxes.filter(first)))
+    encoded = encode([load_named(sample_run.run, "cpu")], folder)
+    figure_data = FigureData(encoded, "made", "demo", 1, silent)
+    titles = [drawn(figure_data).get_suptitle() for drawn in (draw_similarities, draw_targets)]
+    assert titles == ["Procedure 001-001: 5 tracklets of 2 polyps"] * 2
+    axis = draw_targets(figure_data).axes[2]
+    near = np.asarray(axis.images[0].get_array())
+    # Three tracklets of 32 frames, ten apart: the first polyp's frames are 0 to 115.
+    assert near[0, :3] == pytest.approx(np.exp([0, -42 / 115, -84 / 115]))
 
 
 def test_validation_losses_with_equal_views_share_a_panel() -> None:

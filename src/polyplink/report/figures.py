@@ -46,6 +46,7 @@ from polyplink.report.plots import (
     new_figure,
     plot_style,
 )
+from polyplink.tracklets.box_runs import positions
 from polyplink.tracklets.prepare import prepare
 
 STEPS = 21  # points of the curriculum at which bags are drawn
@@ -135,32 +136,38 @@ def draw_similarities(data: FigureData) -> Figure:
 
     Rows are sorted by polyp, in order of first appearance, and by time within a polyp.
     """
-    part, rows, order, polyps = _by_polyp(data.samples)
+    samples = data.samples
+    procedure, rows = _by_polyp(samples)
     by_encoder = data.encoded.vectors.items()
-    matrices = {name: cosine(vectors[rows][order]) for name, vectors in by_encoder}  # n n
+    matrices = {name: cosine(vectors[rows]) for name, vectors in by_encoder}  # n n
     limits = min(float(S.min()) for S in matrices.values()), 1.0
-    title = (
-        f"Procedure {part.procedures[0]}: {many(rows.size, 'tracklet')} of {many(polyps, 'polyp')}"
-    )
-    return _side_by_side(matrices, part.polyp[order], title, "cosine similarity", limits)
+    title = _title(procedure, samples.polyp[rows])
+    return _side_by_side(matrices, samples.polyp[rows], title, "cosine similarity", limits)
 
 
-def _by_polyp(samples: Samples) -> tuple[Samples, np.ndarray, np.ndarray, int]:
-    """The procedure with the most known polyps.
+def _by_polyp(samples: Samples) -> tuple[str, np.ndarray]:
+    """The procedure with the most known polyps, and its tracklets of known polyps.
 
     Returns:
-        The n samples of the procedure; their rows (n,); their order (n,) by first appearance of the
-        polyp, then by time; and the number of known polyps.
+        Name of the procedure; rows (n,) of the tracklets, ordered by first appearance of the polyp,
+        then by time.
     """
     counts = [
         len(np.unique(samples.polyp[samples.known & (samples.procedure == place)]))
         for place in range(len(samples.procedures))
     ]
     place = int(np.argmax(counts))
-    part, rows = samples.of_procedure(place)
-    first = {code: part.positions[part.polyp == code].min() for code in np.unique(part.polyp)}
-    start = np.array([first[code] for code in part.polyp])
-    return part, rows, np.lexsort((part.positions, part.polyp, start)), counts[place]
+    rows = np.flatnonzero(samples.known & (samples.procedure == place))
+    polyp, position = samples.polyp[rows], samples.positions[rows]
+    first = {code: position[polyp == code].min() for code in np.unique(polyp)}
+    start = np.array([first[code] for code in polyp])
+    return samples.procedures[place], rows[np.lexsort((position, polyp, start))]
+
+
+def _title(procedure: str, polyp: np.ndarray) -> str:
+    """The title of a figure of a procedure, given the polyp of each tracklet (n,)."""
+    polyps = many(len(np.unique(polyp)), "polyp")
+    return f"Procedure {procedure}: {many(len(polyp), 'tracklet')} of {polyps}"
 
 
 def _side_by_side(
@@ -188,18 +195,13 @@ def draw_targets(data: FigureData) -> Figure:
 
     Temporally-aware counting, arXiv 2507.02493, figure 2: three polyps of four tracklets.
     """
-    part, _, order, _ = _by_polyp(data.samples)
-    order = order[part.known[order]]
-    polyps = list(dict.fromkeys(part.polyp[order].tolist()))[:TARGET_POLYPS]
-    rows = [order[part.polyp[order] == polyp][:TARGET_TRACKLETS] for polyp in polyps]
-    positions = [part.positions[tracklets] for tracklets in rows]
-    times = [
-        (position - position.min()) / max(float(np.ptp(position)), 1e-12) for position in positions
-    ]
-    polyp = part.polyp[np.concatenate(rows)]
-    matrices = target_matrices(polyp, np.concatenate(times))
-    counts = f"{many(len(polyp), 'tracklet')} of {many(len(polyps), 'polyp')}"
-    title = f"Procedure {part.procedures[0]}: {counts}"
+    samples, prepared = data.samples, data.encoded.prepared
+    procedure, rows = _by_polyp(samples)
+    shown = list(dict.fromkeys(samples.polyp[rows].tolist()))[:TARGET_POLYPS]
+    rows = np.concatenate([rows[samples.polyp[rows] == p][:TARGET_TRACKLETS] for p in shown])
+    polyp, times = samples.polyp[rows], positions(prepared.tracklets, prepared.spans.polyps)
+    matrices = target_matrices(polyp, times.to_numpy()[rows])
+    title = _title(procedure, polyp)
     highest = max(float(weights.max()) for weights in matrices.values())
     return _side_by_side(matrices, polyp, title, "weight in the target", (0.0, highest))
 
