@@ -3,7 +3,7 @@ from pathlib import Path
 
 from polyplink_lab.bench.cases import CASES
 from polyplink_lab.cli.bench import NAMES
-from tests.cli.calls import polyplink, succeed
+from tests.cli.calls import assert_refused, polyplink, succeed
 
 
 def test_every_benchmark_can_be_named() -> None:
@@ -30,3 +30,14 @@ def test_a_ratio_below_the_recorded_one_is_reported_with_exit_code_1(tmp_path: P
     missing = polyplink("bench", "bags", "--size", "64", "--compare", path)
     assert (missing.exit_code, missing.stdout) == (2, "")
     assert "make it with --record" in missing.stderr
+
+
+def test_a_file_without_ratios_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    for content in ([1], {"bags": 3}, {"bags": {"ratio": 2.0}}):
+        path.write_text(json.dumps(content))
+        for option in ("--compare", "--record"):
+            refused = polyplink("bench", "bags", "--size", "64", option, path)
+            assert_refused(refused, "is not a file of --record")
+            assert refused.stdout == ""
+    assert json.loads(path.read_text()) == content

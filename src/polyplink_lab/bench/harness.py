@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from polyplink.core.artefacts import read_json, write_json
+from polyplink.core.errors import PolyplinkError
 
 EIGHTHS = (8, 4, 2, 1)  # divisors: growth is measured from an eighth of the size to the whole
 SLOWER = 0.75  # share of the recorded ratio below which a path counts as slower
@@ -198,13 +199,29 @@ def most_memory(call: Call) -> float:
         tracemalloc.stop()
 
 
+def read_ratios(path: Path) -> dict[str, Mapping[str, float]]:
+    """The ratios in a file that `record` wrote.
+
+    Raises:
+        PolyplinkError: If the file is missing, or has something else.
+    """
+    stored = read_json(path, "make it with --record")
+    try:
+        return {
+            name: {"size": int(row["size"]), "ratio": float(row["ratio"])}
+            for name, row in stored.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise PolyplinkError(f"{path} is not a file of --record", "name another file") from None
+
+
 def record(results: Iterable[BenchResult], path: Path) -> None:
     """Write the ratios of these cases to a file; those of other cases in it are unchanged.
 
     Raises:
-        PolyplinkError: If the file is not JSON.
+        PolyplinkError: If the file has something else, see `read_ratios`.
     """
-    ratios: dict[str, Mapping[str, float]] = read_json(path) if path.is_file() else {}
+    ratios = read_ratios(path) if path.is_file() else {}
     for result in results:
         if result.ratio is not None:
             rounded = round(result.ratio, 1 if result.ratio > 9 else 3)

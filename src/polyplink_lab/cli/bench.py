@@ -10,7 +10,7 @@ from typer import Argument, Option, echo
 
 from polyplink.cli.options import StrPath, names_of
 from polyplink.cli.verb import verb
-from polyplink.core.artefacts import read_json, to_plain, write_text
+from polyplink.core.artefacts import to_plain, write_text
 from polyplink.core.errors import PolyplinkError, find_named
 
 if TYPE_CHECKING:
@@ -119,13 +119,17 @@ def bench(
     from polyplink.encoders.device import check_device
 
     check_device(device)
-    recorded = {} if compare is None else read_json(Path(compare), "make it with --record")
     if profile is not None and "step" not in names:
         raise PolyplinkError("--profile is for the path step", "name it: polyplink bench step")
+    from polyplink_lab.bench import harness
+
+    recorded = {} if compare is None else harness.read_ratios(Path(compare))
+    if record is not None and Path(record).is_file():
+        harness.read_ratios(Path(record))  # refused before anything is measured
     behind: list[str] = []
 
     def measured() -> "Iterator[BenchResult]":
-        from polyplink_lab.bench import cases, harness
+        from polyplink_lab.bench import cases
 
         for result in cases.run_benches(names, size, device):
             yield result
