@@ -88,6 +88,19 @@ def test_data_without_polyps_are_refused_before_training(tmp_path: Path) -> None
     assert not list(tmp_path.glob("out/runs/*"))
 
 
+def test_checkpoints_are_not_chosen_on_the_evaluated_procedures(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--task=retrieval", "--device=cpu", "-o", tmp_path / "out")
+    command = ("study", "ntssl-demo", sample_run.data, *options)
+    refused = polyplink(*command, "--set", "validation.part=eval")
+    assert_refused(refused, "would be trained or validated on 1 of the procedures of the part eval")
+    assert not (tmp_path / "out").exists()
+    # Weights from which a training started may have seen them too.
+    monkeypatch.setattr(encoders_under_test, "trained", lambda *_: sample_run.run)
+    assert_refused(polyplink(*command, "--part=train", "--set=part=eval"), "or saw their patients")
+
+
 def test_an_unknown_column_is_refused_after_the_first_training(
     sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,8 +119,8 @@ def study(
         progress: Called for crops, epochs and tracklets.
 
     Raises:
-        PolyplinkError: If a recipe, part or field is unknown, the part has no known polyp, or no
-            training could be evaluated.
+        PolyplinkError: If a recipe, part or field is unknown, a recipe would see the part, the part
+            has no known polyp, or no training could be evaluated.
     """
     out, data = Path(out), Path(data)
     check_inputs(None, data, [part], device)
@@ -140,6 +140,7 @@ def study(
     workspace = Workspace(
         out, data, sets=tuple(sets), device=device, devices=devices, workers=workers
     )
+    _refuse_seen(configs, workspace, part)
     choices = {"workspace": workspace, "recipes": tuple(recipes), "seeds": seeds, "part": part}
     record = RunRecord("study", settings=choices | {"settings": settings})
     record.claim(out)
@@ -166,8 +167,9 @@ def study(
             with record.stage(label):
                 folder, encoded = _trained(workspace, part, config, encoded, progress)
                 vectors, samples = encoded.vectors[label], samples_of(encoded.prepared)
-                boxes = tracklet_boxes(encoded.prepared, samples)
-                figures, resampled = evaluate_encoder(vectors, samples, settings, boxes)
+                figures, resampled = evaluate_encoder(
+                    vectors, samples, settings, tracklet_boxes(encoded.prepared, samples)
+                )
         except PolyplinkError as error:
             failed.append(f"{label}: {error}")
             continue
@@ -229,6 +231,15 @@ def _configured(
     return configs
 
 
+def _refuse_seen(configs: "Sequence[TrainConfig]", workspace: "Workspace", part: str) -> None:
+    """Refuse a part that a recipe validates on, or that shows patients of its training."""
+    from polyplink_lab.reproduce.encoders_under_test import recipe_would_see
+
+    for config in configs:
+        if reason := recipe_would_see(config, workspace, part):
+            raise PolyplinkError(reason, "name another part: --part, or --set validation.part=NAME")
+
+
 def _trained(
     workspace: "Workspace",
     part: str,
@@ -238,6 +249,7 @@ def _trained(
 ) -> "tuple[Path, Encoded]":
     """The folder of a training, which is run if missing, and the vectors including earlier runs."""
     from polyplink.encoders.encode import encode
+    from polyplink.encoders.leakage import guard
     from polyplink.encoders.load import load_named
     from polyplink_lab.reproduce.encoders_under_test import trained
 
@@ -250,6 +262,7 @@ def _trained(
     of_seed = replace(workspace, sets=(*workspace.sets, f"seed={config.seed}"))
     folder = trained(config, of_seed, quiet)
     encoder = load_named(folder, workspace.device, label)
+    guard(encoder.record.seen, workspace.tables, part)
     if encoded is not None:
         return folder, encoded.add([encoder], workspace.workers, quiet)
     embedded = encode([encoder], workspace.data, part, workers=workspace.workers, progress=quiet)

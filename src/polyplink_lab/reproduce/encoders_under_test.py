@@ -155,9 +155,15 @@ def guard_training(encoder: NamedEncoder, data: DataSet, procedures: Sequence[st
 
 def would_see(name: str, workspace: Workspace, part: str) -> str:
     """Why the recipe of an encoder must not be measured on a part; "" if it may or has none."""
-    recipe, data = recipe_of(name, workspace), workspace.tables
+    recipe = recipe_of(name, workspace)
     if recipe is None or recipe.name == STAND_IN:
         return ""
+    return recipe_would_see(recipe, workspace, part)
+
+
+def recipe_would_see(recipe: TrainConfig, workspace: Workspace, part: str) -> str:
+    """Why an encoder trained by a recipe must not be measured on a part; "" if it may."""
+    data = workspace.tables
     try:
         trained_on, held_out = split_procedures(data, recipe)
         measured = data.part(part)
