@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress
-from polyplink.data.tables import read_data, write_data
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.catalogue import FOUNDATION
+from polyplink.encoders.load import load_encoder
+from polyplink.encoders.weights import Seen, save_weights
 from polyplink.evaluate.intervals import Figure, draw_weights, resampled_mean
 from polyplink.evaluate.samples import Samples
 from polyplink_lab.cli.reproduce import reproduce
@@ -37,6 +40,7 @@ from polyplink_lab.reproduce.standing import STANDINGS
 from tests.cli.calls import polyplink, printed_json, succeed
 from tests.cli.labelled_polyps import write_labelled
 from tests.conftest import SampleRun
+from tests.data.test_protocols import OTHERS, tables
 from tests.samples import write_procedures
 
 pytestmark = pytest.mark.usefixtures("empty_store")
@@ -235,6 +239,31 @@ def test_size_and_histology_use_lists_of_polyps(
     assert {"split of size", "split of histology", "eval"} == {step["part"] for step in steps}
 
 
+def test_an_encoder_trained_on_polyps_of_a_probe_is_refused(
+    run: Run, sample_run: SampleRun, tmp_path: Path
+) -> None:
+    procedures, polyps = tables(OTHERS)
+    boxes = polyps.select("procedure_id", "polyp_id", frame=0, x=0.0, y=0.0, w=9.0, h=9.0)
+    video: dict[str, Any] = {"n_frames": 9, "fps": 25.0, "width": 64, "height": 64, "source": "."}
+    procedures = procedures.with_columns(**{name: pl.lit(v) for name, v in video.items()})
+    polyps = polyps.with_columns(size_mm=pl.int_range(pl.len()).cast(pl.Float64) % 9)
+    write_data(tmp_path / "data", DataSet.of(boxes, procedures, polyps))
+    loaded = load_encoder(sample_run.run, torch.device("cpu"))
+    seen = Seen("", [("sun", f"sun{k}", f"sun{k}") for k in range(100)], [])
+    save_weights(tmp_path / "sun.safetensors", loaded.encoder, replace(loaded.record, seen=seen))
+    result = run(
+        "ntssl/2",
+        data=tmp_path / "data",
+        part="rc19",
+        only=["ntssl"],
+        columns=["F1-Score"],
+        weights=[f"ntssl={tmp_path / 'sun.safetensors'}"],
+    )
+    reasons = {cell.ours.why for cell in result.cells} - {"left out by --only"}
+    assert all("trained or validated on 100 of these procedures" in why for why in reasons)
+    assert reasons
+
+
 def test_accuracy_in_batches_is_computed_and_names_its_part(run: Run, labelled: Path) -> None:
     result = run("thesis/5.11", only=["endofm-supervised"], stand_in=True, train=True)
     assert (result.computed, len(result.cells)) == (4, 12)
@@ -360,6 +389,19 @@ def test_a_table_is_computed_again_if_the_weights_file_has_other_content(
     after: Any = reproduce("all", **options).value
     assert [row["table"] for row in after] == [row["table"] for row in before]
     assert written.stat().st_mtime_ns > first
+
+
+def test_a_table_with_a_failed_cell_is_computed_again(
+    sample_run: SampleRun, small: dict[str, Any], tmp_path: Path
+) -> None:
+    data, weights = write_labelled(tmp_path, procedures=2), [f"ntssl={sample_run.run}"]
+    options = small | {"data": data, "only": ["ntssl"], "columns": ["mAP"], "weights": weights}
+    (tmp_path / "frames").rename(tmp_path / "away")
+    failed: Any = reproduce("all", **options).value
+    assert {row["computed"] for row in failed} == {0}
+    (tmp_path / "away").rename(tmp_path / "frames")
+    computed: Any = reproduce("all", **options).value
+    assert all(row["computed"] for row in computed)
 
 
 def test_reproduce_prints_a_table_or_json(sample_run: SampleRun, tmp_path: Path) -> None:

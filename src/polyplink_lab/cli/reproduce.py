@@ -85,8 +85,9 @@ def reproduce(
     """Compute a published table and compare it with the printed one. `list` shows all tables.
 
     `all` computes every table, those with the fewest trainings first; a table that was written with
-    the same settings, data and encoders is not computed again. Trained encoders, crops and vectors
-    are cached in the workspace and the data folder. Missing cells state the reason.
+    the same settings, data and encoders is not computed again, unless a cell failed. Trained
+    encoders, crops and vectors are cached in the workspace and the data folder. Missing cells state
+    the reason.
 
     Args:
         out: The output folder; by default one of the table's name in the workspace.
@@ -202,7 +203,7 @@ def _reproduce_all(
     folder: Path,
     progress: Progress,
 ) -> "Result[list[dict[str, Any]]]":
-    """Compute all tables, except those already written with the same settings and encoders."""
+    """Compute all tables, except those already written, see `reproduction.earlier_summary`."""
     from polyplink_lab.reproduce import reproduction
 
     rows, printed = [], []

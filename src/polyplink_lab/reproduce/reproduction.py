@@ -194,7 +194,11 @@ def _content(path: Path, *state: int) -> str:
 def earlier_summary(
     settings: ReproductionSettings, table: PublishedTable, out: Path
 ) -> dict[str, int] | None:
-    """The summary of a table that was written with these settings, data and encoders; else None."""
+    """The summary of a table that was written with these settings, data and encoders.
+
+    None if there is no such table, or if a cell failed, for example because images were not there:
+    a cell that was neither left out nor waits for a missing encoder.
+    """
     try:
         run, written = (read_json(out / f"{name}.json") for name in ("run", "table"))
     except PolyplinkError:
@@ -202,9 +206,16 @@ def earlier_summary(
     unchanged = run["settings"] == to_plain(_record_settings(settings, table))
     if not unchanged or run["inputs"].get("data") != settings.workspace.tables.key:
         return None
-    cells = written["cells"]
-    computed = sum(cell["ours"]["value"] is not None for cell in cells)
-    return {"computed": computed, "cells": len(cells)}
+    states = run["settings"]["encoders"]
+    ours = [cell["ours"] for cell in written["cells"]]
+    subjects = [cell.subject for cell in extended_cells(table, settings.columns)]
+    failed = (
+        figure["value"] is None and figure["why"] != UNASKED and states[subject] != "missing"
+        for subject, figure in zip(subjects, ours, strict=False)
+    )
+    if len(ours) != len(subjects) or any(failed):
+        return None
+    return {"computed": sum(figure["value"] is not None for figure in ours), "cells": len(ours)}
 
 
 def reproduce_table(
@@ -457,15 +468,14 @@ def _probed(
     workspace = settings.workspace
     data = workspace.tables
     task, _, figure = measure.partition("/")
-    split = settings.splits.get(task)
-    if split is not None:
-        sides = divide(PROBES[task], data, part, split=split)
-        guard_training(encoder, data, [name for side in sides for name in side["procedure_id"]])
+    split, probe_part = settings.splits.get(task), task_part(task, data, part)
+    sides = divide(PROBES[task], data, probe_part, split=split)
+    guard_training(encoder, data, [name for side in sides for name in side["procedure_id"]])
     (probed,) = probe_encoders(
         PROBES[task],
         [encoder],
         workspace.data,
-        task_part(task, data, part),
+        probe_part,
         length=length or 8,
         seeds=settings.seeds,
         split=split,
