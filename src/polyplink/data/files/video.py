@@ -337,7 +337,8 @@ def _container(path: Path) -> "InputContainer":
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
     try:
-        return av.open(str(path), metadata_errors="replace")
+        # Absolute: FFmpeg takes the beginning of a name such as 10:37.mp4 for a protocol.
+        return av.open(str(path.absolute()), metadata_errors="replace")
     except (av.error.FFmpegError, OSError) as error:
         if not is_video(path.name):
             raise PolyplinkError(*_not_a_video(path)) from None
