@@ -158,8 +158,8 @@ def read_playlist(path: Path) -> list[Path]:
     except OSError as error:
         raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", "restore it") from None
     except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
+        text = None
+    if text is None or "\0" in text:  # UTF-16 of plain letters is also UTF-8, with zeros
         raise PolyplinkError(f"{path} is not a text in UTF-8", "save it as UTF-8")
     names = [line.strip() for line in text.splitlines() if line.strip()]
     # os.path: of a name that is too long, Path.is_file would raise an error.
