@@ -189,12 +189,19 @@ def test_files_that_a_playlist_names_in_any_way_are_no_recordings_of_their_own(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()
-    for name in ("a.mp4", "#2.mp4", "parts/c.mp4", "parts/d.mp4"):
+    for name in ("a.mp4", "#2.mp4", "10:37.mp4", "parts/c.mp4", "parts/d.mp4"):
         write_video(tmp_path / name, 5)
-    lines = ["#EXTM3U", "#a.mp4", str(tmp_path / "a.mp4"), "#2.mp4", "parts/../parts/c.mp4"]
+    lines = [
+        "#EXTM3U",
+        "#a.mp4",
+        str(tmp_path / "a.mp4"),
+        "#2.mp4",
+        "parts/../parts/c.mp4",
+        "10:37.mp4",
+    ]
     (tmp_path / "case.m3u").write_text("\n".join(lines))
     (case,) = find_recordings(Path())
-    assert (case.name, case.n_frames) == ("case", 15)
+    assert (case.name, case.n_frames) == ("case", 20)
     (message,) = uncounted_messages(Path())
     assert message.values == {"n": 1, "first": "parts/d.mp4"}
 
