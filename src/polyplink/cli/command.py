@@ -163,6 +163,8 @@ def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
         error: Any error; the classes of typer's are private.
         words: The command line.
     """
+    from polyplink.data.files.folders import is_video
+
     message = getattr(error, "format_message", None)
     if message is None:
         return
@@ -173,7 +175,12 @@ def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
     page = getattr(context, "command_path", "polyplink")
     text = " ".join(message().split()).rstrip(".").replace("Value error, ", "")
     if text.startswith("Got unexpected extra argument"):
-        text += "; put a name that has spaces in quotes"
+        several = sum(is_video(word) for word in words) > 1
+        text += (
+            "; list the files of one recording in a playlist (.m3u), and name this"
+            if several
+            else "; put a name that has spaces in quotes"
+        )
     if type(error).__name__ == "MissingParameter" and context is not None:
         text = missing_argument(context, words[page.count(" ") :]) or text
     if getattr(error, "option_name", None) in ("-o", "--out") and context is not None:
