@@ -95,9 +95,9 @@ class Video:
         self.width, self.height = indexes[0].width, indexes[0].height
         self.fps, self.drift = indexes[0].fps, max(index.drift for index in indexes)
         if len(indexes) > 1:
-            lasts = [index.length / index.fps for index in indexes if index.fps]
-            seconds = list(accumulate(lasts, initial=0.0))  # at which each file begins
-            self.fps = round(total / seconds[-1], 3) if len(lasts) == len(indexes) else None
+            durations = [index.length / index.fps for index in indexes if index.fps]
+            seconds = list(accumulate(durations, initial=0.0))  # at which each file begins
+            self.fps = round(total / seconds[-1], 3) if len(durations) == len(indexes) else None
             if self.fps is not None:
                 shifts = np.array(seconds) - np.array(numbers) / self.fps
                 self.drift += float(np.abs(shifts).max())
