@@ -16,6 +16,7 @@ from polyplink_lab.reproduce import crop_variants
 from polyplink_lab.reproduce.crop_variants import Variant, compare_variants
 from polyplink_lab.reproduce.published_tables import published
 from tests.conftest import SampleRun
+from tests.evaluate.random_tracklets import boxes_of, random_samples
 
 QUICK = EvaluationSettings(grid=find_grid("demo"), resamples=200)
 
@@ -113,3 +114,15 @@ def test_variants_of_crops_and_clips_are_compared(sample_run: SampleRun) -> None
         "psi 1, whole tracklets",
         "full frame, fragments of 4",
     ]
+
+
+def test_figures_are_compared_by_the_values_that_are_shown() -> None:
+    """Tracking figures over all boxes together differ from their means over procedures."""
+    names = {cell.measure for table in published().values() for cell in table.cells}
+    vectors, samples, _ = random_samples(1, noise=2.0)
+    by_name = crop_variants.named_figures(names, vectors, samples, boxes_of(samples), QUICK)
+    compared = {name: pair for name, pair in by_name.items() if pair[1] is not None}
+    assert {"mAP", "AUPR", "threshold/FR", "temporal_ap/AssA", "dbscan/IDF1"} <= compared.keys()
+    for name, (shown, resampled) in compared.items():
+        assert resampled is not None
+        assert resampled.value == pytest.approx(shown.value), name

@@ -158,7 +158,7 @@ def named_figures(
         by_name |= _in_batches(vectors, samples)
 
     def draws(name: str) -> Resampled | None:
-        return resampled.get(name, resampled.get(f"tracking/{name}"))
+        return resampled.get(name, resampled.get(f"tracking/{name} mean"))
 
     return {name: (by_name[name], draws(name)) for name in names if name in by_name}
 
