@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from io import BytesIO, TextIOWrapper
 from itertools import count
 from pathlib import Path
@@ -232,6 +233,21 @@ def test_a_stream_that_breaks_off_is_reported_in_the_language_of_the_page(
         f"Die Quelle ist zu Ende: Die Verbindung zu rtsp://tower/1 brach ab ({why}). "
         "Bitte das Kabel prüfen."
     ]
+
+
+def test_frames_of_a_stream_in_raw_dv_are_numbered_at_its_rate(tmp_path: Path) -> None:
+    path = tmp_path / "a.dv"
+    with av.open(str(path), "w", format="dv") as container:
+        stream = container.add_stream("dvvideo", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 720, 576, "yuv420p"
+        for number in range(5):
+            frame = av.VideoFrame(720, 576, "yuv420p")
+            frame.pts, frame.time_base = number, Fraction(1, 25)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    source = captured(path.as_uri())
+    assert source.fps == 25.0
+    assert [frame.number for frame in source.frames] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("ending", ["detector", "callback", "signal", "frame"])

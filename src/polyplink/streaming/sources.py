@@ -313,7 +313,10 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
     if not streams:
         raise PolyplinkError(f"{address} has no video", "name a camera or a stream")
     stream = streams[0]
-    rate = fps or float(stream.average_rate or 0) or USUAL_FPS
+    stated = float(stream.average_rate or 0)
+    if stated > LARGEST[0]:  # the units of time of raw DV
+        stated = float(stream.guessed_rate or 0)
+    rate = fps or stated or USUAL_FPS
     width, height = stream.codec_context.width, stream.codec_context.height
     if width <= 0 or height <= 0:
         raise PolyplinkError(f"{address} does not state its size", "play it with ffmpeg first")
