@@ -373,11 +373,12 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     stamps: list[int | None] = []
     keys: list[tuple[int, int]] = []
     begun = awaits_second = False
+    shortest = _shortest_of_frame(container)
     for packet in _demuxed(container):
         begun = begun or packet.is_keyframe
         if not packet.size or not begun or packet.is_discard:
             continue
-        if _is_field(packet, container):
+        if packet.duration and packet.duration < shortest:  # one of the two fields of a frame
             awaits_second = not awaits_second and packet.pts is not None
             if not awaits_second:  # its frame has been counted
                 continue
@@ -396,18 +397,19 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)
 
 
-def _is_field(packet: "Packet[VideoStream]", container: "InputContainer") -> bool:
-    """Whether a packet has one of the two fields of an interlaced frame.
+def _shortest_of_frame(container: "InputContainer") -> float:
+    """The shortest duration of a packet that has a whole frame, in time units.
 
-    In mpegts, such as the .mts files of cameras, the two may be packets of their own: their
-    duration is half of a frame's.
+    In mpegts, such as the .mts files of cameras, the two fields of an interlaced frame may be
+    packets of their own: their duration is half of a frame's. Elsewhere, any duration is a frame's.
     """
-    context = packet.stream.codec_context
+    stream = container.streams.video[0]
+    context = stream.codec_context
     if (container.format.name, context.name) != ("mpegts", "h264"):
-        return False
-    if not (packet.duration and packet.time_base and context.framerate):
-        return False
-    return packet.duration * packet.time_base * context.framerate < Fraction(3, 4)
+        return 0.0
+    if not (stream.time_base and context.framerate):
+        return 0.0
+    return float(Fraction(3, 4) / (stream.time_base * context.framerate))
 
 
 def _missing_frames(container: "InputContainer", size: int) -> int:
