@@ -275,10 +275,14 @@ class Cover:
         materials = (self.calibration.material, self.source.material)
         return MISSED if materials == ("stills in motion", "recordings") else 0
 
+    @property
+    def _calibrated_rate(self) -> float | None:
+        """Lowest frame rate of the calibration; None if unknown."""
+        return None if self.calibration is None else self.calibration.fps
+
     def covers_rate(self, fps: float) -> bool:
         """Whether counts at a frame rate have intervals, if others of the source have."""
-        calibrated = None if self.calibration is None else self.calibration.fps
-        return not _rate_gap(calibrated, fps)
+        return not _rate_gap(self._calibrated_rate, fps)
 
     def basis_of(self, intervals: Iterable[object]) -> Message | None:
         """`basis`, unless all intervals of procedures (or their low ends) are None."""
@@ -308,8 +312,7 @@ class Cover:
 
     def _frame_rates(self) -> dict[str, float]:
         """The frame rates of the counted procedures and of the calibration, as far as known."""
-        calibrated = None if self.calibration is None else self.calibration.fps
-        rates = {"rate": self.source.fps, "calibrated": calibrated}
+        rates = {"rate": self.source.fps, "calibrated": self._calibrated_rate}
         return {name: round(fps, 2) for name, fps in rates.items() if fps is not None}
 
     def _counted(self) -> Message:
