@@ -327,7 +327,8 @@ def _index_file(path: Path) -> _FileIndex:
         if times is not None and n_frames > 1 and stream.time_base is not None:
             seconds = int(times[-1] - times[0]) * stream.time_base
             fps = round(float((n_frames - 1) / seconds), 3)
-        n_missing = _missing_frames(container, path.stat().st_size)
+        end = None if times is None or not fps else float(times[-1] * unit) + 1 / fps
+        n_missing = _missing_frames(container, path.stat().st_size, n_frames, end, fps)
         size = (context.width, context.height)
         return _FileIndex(path, n_frames, n_missing, *size, fps, unit, times, *keys.T)
 
@@ -412,20 +413,31 @@ def _shortest_of_frame(container: "InputContainer") -> float:
     return float(Fraction(3, 4) / (stream.time_base * context.framerate))
 
 
-def _missing_frames(container: "InputContainer", size: int) -> int:
-    """Number of frames that a file lists beyond its end.
+def _missing_frames(
+    container: "InputContainer", size: int, n_frames: int, end: float | None, fps: float | None
+) -> int:
+    """Number of frames that a file states beyond its end.
 
-    mp4 and mov list the place of every frame; other formats state at most a number, which is often
-    wrong.
+    mp4 and mov list the place of every frame, avi states their number. Others, such as mkv, state
+    the duration of the longest stream, so it counts only if the video is the only one. Formats that
+    state neither, such as ts, look complete wherever they are cut.
 
     Args:
         container: The video.
         size: Bytes of the file.
+        n_frames: Number of frames in the file.
+        end: When the last of them ends, seconds; None if unknown.
+        fps: Frames per second.
     """
-    if not container.format.name.startswith("mov,"):
-        return 0
-    entries = container.streams.video[0].index_entries
-    return sum(entry.pos >= size and not entry.is_discard for entry in entries)
+    stream = container.streams.video[0]
+    if container.format.name.startswith("mov,"):
+        return sum(entry.pos >= size and not entry.is_discard for entry in stream.index_entries)
+    missing = 0
+    if container.format.name == "avi":
+        missing = stream.frames - n_frames
+    elif container.duration and len(container.streams) == 1 and end is not None and fps:
+        missing = round((container.duration / 1e6 - end) * fps)
+    return missing if missing > (fps or 0) else 0  # what is stated may be off by some frames
 
 
 def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:
