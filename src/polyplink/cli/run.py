@@ -207,6 +207,9 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
             raise PolyplinkError(
                 "--recording and --first-frame are for boxes", "add --boxes FORMAT"
             )
+        from polyplink.detect.recordings import check_exists
+
+        check_exists(source)  # before torch is imported, which takes seconds
         form = BOX_FORMATS.get(source.suffix.lower())
         if form is not None and source.is_file():
             raise PolyplinkError(

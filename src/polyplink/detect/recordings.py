@@ -141,6 +141,12 @@ def uncounted_messages(source: Path) -> list[Message]:
     return [Message("videos_below", {"n": len(videos), "first": str(videos[0])})]
 
 
+def check_exists(source: Path) -> None:
+    """Refuse a path of recordings that does not exist."""
+    if not source.exists():
+        raise PolyplinkError(f"no recording {source}", "give a video or a folder")
+
+
 def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
     """The recordings at a path: a video, or a folder of videos, of images, or of such folders.
 
@@ -152,8 +158,7 @@ def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
         PolyplinkError: If there is no recording, a video has no frame or no frame rate, or two
             recordings have the same name.
     """
-    if not source.exists():
-        raise PolyplinkError(f"no recording {source}", "give a video or a folder")
+    check_exists(source)
     if source.suffix.lower() in IMAGE_ENDINGS and not source.is_dir():
         raise PolyplinkError(
             f"{source} is an image", "give the folder of the recording's images, or a video"
