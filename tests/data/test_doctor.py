@@ -281,9 +281,12 @@ def test_each_missing_image_is_counted_once(tmp_path: Path) -> None:
 
 def test_missing_archives_videos_and_members_are_counted(tmp_path: Path) -> None:
     names: list[str | None] = ["a/p.zip!/x/0.jpg", "a/p.zip!/x/1.jpg", "b.tar.gz!/2.jpg", "c.mp4#3"]
-    data = with_images(tmp_path, names)
+    data = with_images(tmp_path, [*names, "d.m3u#4"])
+    (tmp_path / "d.m3u").write_text("c.mp4\n")
     for deep in (False, True):
-        assert image_findings(data, deep=deep) == [("missing image", 4)]
+        missing, *others = image_findings(data, deep=deep)
+        assert missing == ("missing image", 5)
+        assert others == ([("unreadable image", 1)] if deep else [])  # the playlist itself exists
     pack(tmp_path / "a" / "p.zip", {"x/0.jpg": b""})
     (tmp_path / "b.tar.gz").touch()
     (tmp_path / "c.mp4").touch()

@@ -11,6 +11,7 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.files.archives import Archive, read_archived
+from polyplink.data.files.folders import read_playlist
 from polyplink.data.files.image_names import INSIDE, file_of, image_place, present
 from polyplink.data.files.images import decode_image
 from polyplink.data.files.video import open_video
@@ -27,7 +28,7 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
     """The images of boxes that do not exist, with the first box of each; folders are listed once.
 
     For an image in an archive, the archive must exist and, if it is a .zip, list the image; for a
-    frame of a video, the video must exist.
+    frame of a video, the video must exist, and of a playlist, each of its files.
 
     Args:
         data: The data set.
@@ -59,6 +60,16 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
         member_names = {*members, *(member.rpartition("/")[2] for member in members)}
         inner = part["image"].str.slice(len(str(packed)) + len(INSIDE))
         parts.append(part.filter(~inner.is_in(list(member_names))))
+
+    # Frames of existing playlists that name a missing file.
+    playlists = images.filter(exists & images["file"].str.to_lowercase().str.ends_with(".m3u"))
+    for (place, playlist), part in playlists.group_by("source", "file", maintain_order=True):
+        try:
+            files = read_playlist(root / str(place) / str(playlist))
+        except PolyplinkError:
+            files = [Path()]
+        if not all(file.is_file() for file in files):
+            parts.append(part)
     return pl.concat(parts).select("procedure_id", "frame", "image", "source")
 
 
