@@ -24,7 +24,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from polyplink import PolyplinkError, __version__, count as polyplink_count
-from polyplink.cli.command import GROUPS, app, command, sections
+from polyplink.cli.command import GROUPS, VerbCommand, app, command, sections
 from polyplink.cli.verb import terminal_bars, verb
 from polyplink.core.parts import VERBS
 from polyplink.core.results import Progress, Result, silent
@@ -193,7 +193,7 @@ def test_a_command_is_built_from_a_function(tmp_path: Path) -> None:
         return Result(values | {**shared}, warnings=["beware"], code=1)
 
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command("verb")(command(verb))
+    single.command("verb", cls=VerbCommand)(command(verb))
     application: Any = get_command(single)
     words = ["x", str(tmp_path), "--one", "a", "--one", "b", "--flag", "--many", "3", "--json"]
     result = invoke(application, *words)
@@ -207,7 +207,7 @@ def test_a_command_is_built_from_a_function(tmp_path: Path) -> None:
     assert plain["many"] is None
     assert invoke(application, "x", "y", "--many", "0").exit_code == 2
     text = invoke(application, "--help").stdout
-    assert "A number." in text
+    assert "\nOptions of several verbs:\n  --many <int range>  A number." in text
     assert "hidden" not in text
     assert "--no-flag" not in text
 

@@ -22,12 +22,19 @@ from threading import current_thread, main_thread
 from typing import Annotated, Any, ForwardRef, NoReturn, get_args, get_origin
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 from typer.models import ArgumentInfo
 
 from polyplink import __version__
-from polyplink.cli.verb import Verb, details_of, members_of, parameters_of, terminal_bars
+from polyplink.cli.verb import (
+    Verb,
+    details_of,
+    members_of,
+    parameters_of,
+    sections_of,
+    terminal_bars,
+)
 from polyplink.core.errors import (
     LONGEST_MESSAGE,
     MISTAKE,
@@ -112,6 +119,21 @@ class Verbs(TyperGroup):
                 formatter.write_dl([*summaries.items()])
 
 
+class VerbCommand(TyperCommand):
+    """A verb as a command. In its help, options of a typed dictionary have their own section."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, each with its help."""
+        sections: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            title = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            title = getattr(parameter, "rich_help_panel", None) or title
+            sections.setdefault(title, []).append(parameter.get_help_record(ctx))
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([record for record in records if record])
+
+
 def _first_words(names: Iterable[str]) -> list[str]:
     """First words of names of verbs, each once: verbs, and groups of verbs."""
     return [*dict.fromkeys(name.partition(" ")[0] for name in names)]
@@ -121,7 +143,7 @@ def _build_command(name: str, verb: Verb) -> Any:
     """Build the command of a verb."""
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     first_line = (inspect.getdoc(verb) or "").partition("\n")[0]
-    single.command(name, help=first_line)(command(verb))
+    single.command(name, cls=VerbCommand, help=first_line)(command(verb))
     return get_command(single)
 
 
@@ -207,11 +229,13 @@ def command(verb: Verb) -> Callable[..., None]:
         verb: A function; progress bars are passed to its parameter `progress`, if it has one.
     """
     parameters, several = [], []
+    section_of = sections_of(verb)
     for parameter in parameters_of(verb):
         details = details_of(parameter.annotation)
         if not details:  # for Python alone
             continue
         declared, default = copy.copy(details[0]), parameter.default
+        declared.rich_help_panel = section_of.get(parameter.name)
         kind = _typed(get_args(parameter.annotation)[0])
         if get_origin(kind) is list:
             several.append(parameter.name)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FormatOptions(TypedDict, total=False):
-    """Options that some formats take, see `polyplink.core.parts.FORMATS`."""
+    """Options that some formats take."""
 
     identity: Annotated[
         str | None, Option(help="What counts as one polyp if the boxes name none: video, ...")

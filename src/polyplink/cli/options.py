@@ -154,7 +154,11 @@ class TrackletOptions(TypedDict, total=False):
 
 
 Source = Annotated[
-    StrPath, Argument(help="A video, or a folder of videos or images; a data folder.")
+    StrPath,
+    Argument(
+        help="A video, a playlist (.m3u) of the files of one recording, or a folder of videos or "
+        "images; a data folder."
+    ),
 ]
 DetectorName = Annotated[
     str | None,

@@ -127,6 +127,20 @@ def parameters_of(function: Verb) -> Iterator[inspect.Parameter]:
             yield inspect.Parameter(name, kind, default=None, annotation=annotation)
 
 
+def sections_of(function: Verb) -> dict[str, str]:
+    """Titles of the sections of a verb's help, by option.
+
+    The options of a typed dictionary have a section: its title is the first line of its docstring.
+    """
+    titles: dict[str, str] = {}
+    for parameter in inspect.signature(inspect.unwrap(function)).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            (options,) = get_args(parameter.annotation)  # of Unpack
+            title = (inspect.getdoc(options) or "").partition("\n")[0].rstrip(".")
+            titles |= dict.fromkeys(get_type_hints(options), title)
+    return titles
+
+
 def members_of(kind: Any) -> tuple[Any, ...]:
     """The members of a union of types, or the type alone."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
