@@ -35,12 +35,11 @@ COMMANDS = {  # what is printed, by the name of its block
     "run": "run recording/film/{film} --fps 25 --out counted --replace",
     "count": "count run data --part eval --out count --replace",
     "hand-off": "hand-off count",
-    "calibrate": "calibrate run data --part train --out calibrated",
     "evaluate": "evaluate run data --out evaluation --grid demo",
     "search": "search run {view} --index index --others -k 4 --out search",
 }
 
-MADE = ("more", "counted", "calibrated", "evaluation", "study", "index")
+MADE = ("more", "counted", "evaluation", "study", "index")
 
 
 def words(name: str, demo: Path) -> list[str]:
