@@ -3,6 +3,7 @@
 import itertools
 import json
 import multiprocessing
+import os
 import time
 from pathlib import Path
 
@@ -58,6 +59,16 @@ def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), sole_writer(tmp_path / "new"):
         raise KeyboardInterrupt
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "a"]
+
+
+def test_a_folder_without_permission_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write into any folder
+    refused = f"no permission to write into {tmp_path}"
+    with pytest.raises(PolyplinkError, match=refused), sole_writer(tmp_path):
+        raise AssertionError
+    assert list(tmp_path.iterdir()) == []
 
 
 def write_files(folder: Path, names: list[str], mark: str) -> None:

@@ -102,7 +102,8 @@ def sole_writer(folder: Path) -> Iterator[None]:
     If the block writes nothing, as after a mistake of the user, no new folder is left.
 
     Raises:
-        PolyplinkError: If the folder cannot be created, or another process writes into it.
+        PolyplinkError: If the folder cannot be created or written to, or another process writes
+            into it.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -112,6 +113,10 @@ def sole_writer(folder: Path) -> Iterator[None]:
             f"the folder {folder} cannot be created ({first_line(error)})",
             "name another output folder",
         ) from None
+    if not os.access(folder, os.W_OK):  # not hours later, when the first result is written
+        raise PolyplinkError(
+            f"no permission to write into {folder}", "change it, or name another folder"
+        )
     try:
         with file_claim(folder / "writer") as is_claimed:
             if not is_claimed:
