@@ -29,13 +29,13 @@ PREPARATIONS = (  # commands that make what other commands and the pictures need
     "study ntssl-small supervised-small more --out study --seeds 2 --task retrieval "
     "--set optim.epochs=1 --set validation.every=2",
     "index build run data --index index",
+    "evaluate run data --out evaluation --grid demo",
 )
 COMMANDS = {  # what is printed, by the name of its block
     "doctor": "doctor more",
     "run": "run recording/film/{film} --fps 25 --out counted --replace",
     "count": "count run data --part eval --out count --replace",
     "hand-off": "hand-off count",
-    "evaluate": "evaluate run data --out evaluation --grid demo",
     "search": "search run {view} --index index --others -k 4 --out search",
 }
 
