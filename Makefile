@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Compiled modules are kept: each of the hundreds of processes of the tests would compile them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye study-missed study-questions study-short study-rates clean
+.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye study-missed study-questions study-short study-rates study-degraded clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -101,6 +101,9 @@ study-short: $(READY) ## Counts of recordings with few views; DATA="FOLDER --wei
 
 study-rates: $(READY) ## Counts from every k-th frame; DATA="PROCEDURES ... --every 1 2 4"
 	$(BIN)/python -m tests.studies.frame_rates $(DATA)
+
+study-degraded: $(READY) ## A detector on compressed, blurred or bordered frames; DATA="FOLDER --detector NAME"
+	$(BIN)/python -m tests.studies.degraded_frames $(DATA)
 
 bench: $(READY) ## The hot paths against their rivals, with equal outputs
 	$(BIN)/polyplink bench
