@@ -137,7 +137,7 @@ def test_bodies_other_than_small_json_are_refused(client: TestClient) -> None:
     def slices() -> Iterator[bytes]:  # without a Content-Length
         yield from (large[at : at + 4096] for at in range(0, len(large), 4096))
 
-    assert client.post(CORRECT, content=slices(), headers=as_json).status_code == 413
+    assert client.post(CORRECT, content=slices(), headers=as_json).status_code == 411
     form = {"Content-Type": "text/plain"}  # a form of another site can send this
     assert client.post(CORRECT, content=b'{"kind": "done"}', headers=form).status_code == 415
     nested = [b"[" * 60_000, b'{"a":' * 10_000, b"[" * 900 + b"]" * 900]
@@ -148,15 +148,12 @@ def test_bodies_other_than_small_json_are_refused(client: TestClient) -> None:
     assert client.get("/api/version").json() == {"version": 0}
 
 
-@pytest.mark.parametrize("disconnected", [False, True])
-def test_waiting_for_a_body_ends_after_a_timeout(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, disconnected: bool
-) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.01)
+def test_a_body_that_is_cut_short_is_refused(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     headers = {
         "host": f"127.0.0.1:{PORT}",
         "x-polyplink-token": TOKEN,
         "content-type": "application/json",
+        "content-length": "100",
     }
     scope = {
         "type": "http",
@@ -168,16 +165,14 @@ def test_waiting_for_a_body_ends_after_a_timeout(
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
-        if disconnected:
-            return {"type": "http.disconnect"}
-        await asyncio.sleep(60)
-        return {}
+        return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     asyncio.run(build_app(desk, TOKEN, port=PORT)(scope, receive, send))
-    assert sent[0]["status"] == (400 if disconnected else 408)
+    assert sent[0]["status"] == 400
+    assert not caplog.records
 
 
 UNKNOWN_PATHS = (
@@ -373,12 +368,9 @@ def test_a_server_leaves_the_log_file_of_the_program_open(desk: Desk, tmp_path: 
     assert (tmp_path / "program.log").read_text() == "still open\n"
 
 
-def test_a_hundred_slow_and_large_requests_need_little_memory(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.2)
+def test_a_hundred_large_requests_need_little_memory(desk: Desk) -> None:
     kinds = {
-        "POST": b"Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n" + b"x" * 50_000,
+        "POST": b"Content-Type: application/json\r\nContent-Length: 900000\r\n\r\n" + b"x" * 50_000,
         "PUT": b"Content-Length: 900000000\r\n\r\n" + b"x" * 200_000,
         "GET": b"\r\n",
     }
@@ -408,23 +400,20 @@ def test_a_hundred_slow_and_large_requests_need_little_memory(
             client.close()
         growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         assert growth < 100 * 1024  # KiB
-        assert {b"HTTP/1.1 200", b"HTTP/1.1 408"} <= {*answers}
-        assert {*answers} <= {b"", *(b"HTTP/1.1 %d" % code for code in (200, 405, 408, 503))}
+        assert {b"HTTP/1.1 200", b"HTTP/1.1 413"} <= {*answers}
+        assert {*answers} <= {b"", *(b"HTTP/1.1 %d" % code for code in (200, 405, 413, 503))}
         with socket.create_connection(host_and_port, timeout=60) as client:
             client.sendall(b"GET /api/messages" + head + b"\r\n")
             assert client.recv(12) == b"HTTP/1.1 200"
 
 
-def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "HEADER_SECONDS", 0.2)
-
+def test_large_headers_are_refused() -> None:
     def page(token: str, port: int) -> Any:
         return guard.page_app("review.html", {}, [], token, port=port, verb="review")
 
-    with serve_in_thread(page) as (host_and_port, _):
-        with socket.create_connection(host_and_port, timeout=5) as slow_client:
-            slow_client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
-            assert slow_client.recv(100) == b""  # closed without a response
-        with socket.create_connection(host_and_port, timeout=5) as large_client:
-            large_client.sendall(b"GET / HTTP/1.1\r\nX-Huge: " + b"x" * 200_000)
-            assert large_client.recv(100).startswith(b"HTTP/1.1 400")
+    with (
+        serve_in_thread(page) as (host_and_port, _),
+        socket.create_connection(host_and_port, timeout=5) as large_client,
+    ):
+        large_client.sendall(b"GET / HTTP/1.1\r\nX-Huge: " + b"x" * 200_000)
+        assert large_client.recv(100).startswith(b"HTTP/1.1 400")

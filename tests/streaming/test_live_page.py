@@ -138,7 +138,7 @@ def test_closing_the_server_closes_open_pages_without_a_traceback(
         read_until(served_page.open("/api/report"), b"no report yet")
         report.write_text("<p>the report")
         read_until(served_page.open("/api/report"), b"<p>the report")
-        assert len(page.open) == 2
+        assert page.open == 2
         served_page.state = b'{"finished": true}'
         start = time.monotonic()
     read_until(reader, served_page.state)  # sent although the server closes at once
@@ -153,7 +153,6 @@ def test_closing_the_server_closes_open_pages_without_a_traceback(
 def test_a_hundred_slow_readers_need_little_memory(
     served: ServedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_page, "SLOW_SECONDS", 1.0)
     monkeypatch.setattr(live_page, "LOOK_SECONDS", 0.01)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     clients, answers = [], []

@@ -13,21 +13,14 @@ from polyplink.serve.guard import REPORT_POLICY, language_of, local_server, page
 from starlette.applications import Starlette  # isort: skip - guard reports a missing package
 from starlette.concurrency import run_in_threadpool  # isort: skip
 from starlette.exceptions import HTTPException  # isort: skip
-from starlette.requests import Request  # isort: skip
-from starlette.responses import JSONResponse, Response  # isort: skip
+from starlette.requests import ClientDisconnect, Request  # isort: skip
+from starlette.responses import FileResponse, JSONResponse, Response  # isort: skip
 from starlette.routing import Route  # isort: skip
 
 PICTURE_SIZES = (160, 640)  # longer side in pixels
 STATIC = {"review.css": "text/css"} | dict.fromkeys(
     ("dom.js", "parts.js", "review.js", "viewer.js", "words.js"), "text/javascript"
 )
-MEDIA = {
-    ".csv": "text/csv",
-    ".html": "text/html",
-    ".json": "application/json",
-    ".txt": "text/plain",
-    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-}
 
 
 def build_app(desk: Desk, token: str, port: int) -> Starlette:
@@ -43,7 +36,7 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
     async def correct(request: Request) -> Response:
         try:
             correction = await request.json()
-        except (ValueError, RecursionError):  # no JSON, or nested too deeply
+        except (ValueError, RecursionError, ClientDisconnect):  # no JSON, too deep, or cut short
             correction = None
         if not isinstance(correction, dict):
             raise HTTPException(400, "a correction is a JSON object")
@@ -64,13 +57,13 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         path = files.get(request.path_params["name"])
         if path is None or not path.is_file():
             raise HTTPException(404, "no such file in the last hand-off")
-        media = MEDIA.get(path.suffix, "application/octet-stream")
         is_page = path.suffix == ".html"
-        place = "inline" if is_page else "attachment"
-        headers = {"content-disposition": f'{place}; filename="{quoted(path.name)}"'}
-        if is_page:
-            headers["content-security-policy"] = REPORT_POLICY
-        return Response(path.read_bytes(), media_type=media, headers=headers)
+        return FileResponse(
+            path,
+            headers={"content-security-policy": REPORT_POLICY} if is_page else None,
+            filename=path.name,
+            content_disposition_type="inline" if is_page else "attachment",
+        )
 
     def size_of(request: Request) -> int:
         size = request.query_params.get("size", str(PICTURE_SIZES[0]))
@@ -115,11 +108,6 @@ def _json_route(path: str, answer: Callable[..., Any]) -> Route:
         return JSONResponse(answer(**request.path_params))
 
     return Route(path, endpoint)
-
-
-def quoted(name: str) -> str:
-    """A file name that is safe inside a quoted header value."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "-_. ") else "_" for c in name)
 
 
 def serve(desk: Desk, *, port: int = 0, ready: Callable[[str], None]) -> None:

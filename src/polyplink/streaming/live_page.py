@@ -1,80 +1,27 @@
 """The page of a running procedure, which shows the current count by server-sent events.
 
-A page receives only the newest state, and none that it missed: a slow client costs no memory, and
-one that does not read at all is disconnected.
+A page receives only the newest state, and none that it missed: a slow client costs no memory.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.serve.guard import REPORT_POLICY, local_server, page_app, refusal
+from polyplink.serve.guard import REPORT_POLICY, local_server, page_app
 
 from starlette.applications import Starlette  # isort: skip - guard reports a missing package
 from starlette.requests import Request  # isort: skip
-from starlette.responses import FileResponse, Response  # isort: skip
+from starlette.responses import FileResponse, Response, StreamingResponse  # isort: skip
 from starlette.routing import Route  # isort: skip
-from starlette.types import Receive, Scope, Send  # isort: skip
 
 STATIC = {"live.css": "text/css", "review.css": "text/css"} | dict.fromkeys(
     ("dom.js", "live.js", "words.js"), "text/javascript"
 )
-STREAMS = 32  # most pages open at the same time
 LOOK_SECONDS = 0.2  # between checks for a new state
-ALIVE_SECONDS = 10.0  # without a change, after which a comment is sent
-SLOW_SECONDS = 10.0  # a page that takes longer to read a state is disconnected
-
-
-class States(Response):
-    """The states of a procedure as server-sent events, until the page or the server closes."""
-
-    def __init__(self, page: "LivePage") -> None:
-        self.page, self.background = page, None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the newest state whenever it has changed."""
-        if len(self.page.open) >= STREAMS:
-            reason = f"{STREAMS} pages are open already"
-            await refusal(scope["path"], 503, reason)(scope, receive, send)
-            return
-        self.page.open.add(self)
-
-        async def leaving() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
-        disconnected = asyncio.ensure_future(leaving())
-        headers = [(b"content-type", b"text/event-stream")]
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            sent, quiet = b"", 0.0
-            while not disconnected.done() and not self.page.closing:
-                state = self.page.state()
-                if state is sent:
-                    quiet += LOOK_SECONDS
-                    await asyncio.sleep(LOOK_SECONDS)
-                    if quiet < ALIVE_SECONDS:
-                        continue
-                text = b": still here\n\n" if state is sent else b"data: " + state + b"\n\n"
-                sent, quiet = state, 0.0
-                async with asyncio.timeout(SLOW_SECONDS):
-                    await send({"type": "http.response.body", "body": text, "more_body": True})
-            last = self.page.state()
-            text = b"" if last is sent else b"data: " + last + b"\n\n"
-            await send({"type": "http.response.body", "body": text, "more_body": False})
-        except (TimeoutError, OSError):
-            return
-        except asyncio.CancelledError:  # a page did not read the last state in time
-            if not self.page.closing:
-                raise
-        finally:
-            disconnected.cancel()
-            self.page.open.discard(self)
 
 
 @dataclass
@@ -87,7 +34,7 @@ class LivePage:
         pictures: Folder of the pictures, NUMBER.jpg with five digits or more.
         report: The report's file, which is written at the end.
         address: The page's address, token included, once it is served.
-        open: The streams of states that are open.
+        open: Number of pages that receive states.
         closing: Whether the server is stopping; streams then end.
     """
 
@@ -95,8 +42,25 @@ class LivePage:
     pictures: Path
     report: Path
     address: str = ""
-    open: set[object] = field(default_factory=set)
+    open: int = 0
     closing: bool = False
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The newest state whenever it has changed, and the last one, as server-sent events."""
+        self.open += 1
+        sent = b""
+        try:
+            while True:
+                is_last = self.closing
+                state = self.state()
+                if state is not sent:
+                    yield b"data: " + state + b"\n\n"
+                    sent = state
+                if is_last:
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self.open -= 1
 
 
 def build_app(page: LivePage, token: str, port: int) -> Starlette:
@@ -109,7 +73,7 @@ def build_app(page: LivePage, token: str, port: int) -> Starlette:
     """
 
     def states(request: Request) -> Response:
-        return States(page)
+        return StreamingResponse(page.events(), media_type="text/event-stream")
 
     def report(request: Request) -> Response:
         if not page.report.is_file():
@@ -134,11 +98,6 @@ def build_app(page: LivePage, token: str, port: int) -> Starlette:
 @contextmanager
 def serving(page: LivePage, port: int) -> Iterator[None]:
     """Serve a page in a thread, see `local_server`, and set its address."""
-    # Disconnecting a slow page is no error.
-    cut_off = ("without completing", "graceful shutdown exceeded")
-    logging.getLogger("uvicorn.error").addFilter(
-        lambda record: not any(words in str(record.msg) for words in cut_off)
-    )
     with local_server(partial(build_app, page), port) as page.address:
         try:
             yield
