@@ -12,8 +12,9 @@ import polars as pl
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.result import Count
 from polyplink.encoders.encode import Embeddings, read_embeddings, write_embeddings
-from polyplink.tracklets.box_runs import BRIDGED, positions
+from polyplink.tracklets.box_runs import placed
 from polyplink.tracklets.prepare import Prepared
+from polyplink.tracklets.sampling import part_of_tracklet
 
 if TYPE_CHECKING:
     from polyplink.encoders.embed import Embedder
@@ -37,29 +38,20 @@ def cut_rows(
     """
     table = table.with_columns(whole="tracklet_id", skipped=pl.lit(0, pl.Int32))
     rows, later = list[dict[str, Any]](), list[dict[str, Any]]()
-    stride = prepared.settings.stride
+    stride, frames = prepared.settings.stride, prepared.detections["frame"]
     for row in table.iter_rows(named=True):
-        frames = prepared.detections["frame"][row["offset"] : row["offset"] + row["n"]]
-        starts = np.searchsorted(frames.to_numpy()[::stride], cuts.get(row["whole"], ()))
+        crop_frames = frames[row["offset"] : row["offset"] + row["n"] : stride].to_numpy()
+        starts = np.searchsorted(crop_frames, cuts.get(row["whole"], ()))
         edges = [0, *sorted({int(k) for k in starts if 0 < k < row["n_crops"]}), row["n_crops"]]
         for first, last in pairwise(edges):
-            a, b = first * stride, min(last * stride, row["n"])
-            name = row["whole"] + (f"@{frames[a]}" if first else "")
-            part = {
-                "tracklet_id": name,
-                "first_frame": frames[a],
-                "last_frame": frames[b - 1],
-                "n": b - a,
-                "offset": row["offset"] + a,
-                "crop_first": row["crop_first"] + first,
-                "n_crops": last - first,
-                "skipped": first,
-            }
-            (later if first else rows).append(row | part)
+            part = part_of_tracklet(row, frames, first, last, stride) | {"skipped": first}
+            if first:
+                part["tracklet_id"] = f"{row['whole']}@{part['first_frame']}"
+            (later if first else rows).append(part)
     if not later:
         return table
     parts = pl.DataFrame(rows + later, schema=table.schema)
-    return parts.with_columns(positions(parts, prepared.spans.procedures), bridged=BRIDGED)
+    return placed(parts, prepared.spans)
 
 
 class PartVectors:

@@ -25,8 +25,6 @@ Columns = tuple[npt.NDArray[np.float32], ...]  # x, y, w, h: d each
 Limits = tuple[int, float]  # largest gap in frames, smallest IoU
 
 BOX = ("x", "y", "w", "h")
-BRIDGED = 1 - pl.col("n") / (pl.col("last_frame") - pl.col("first_frame") + 1)
-"""Share of a tracklet's frames, from its first to its last, in which it has no box."""
 USUAL_FPS = 25.0  # for procedures without a known frame rate
 OWNER = ("procedure_id", "polyp_id")  # boxes without a polyp share one owner per procedure
 
@@ -422,6 +420,17 @@ def positions(rows: pl.DataFrame, spans: pl.DataFrame, name: str = "position") -
     lengths = joined["length"].cast(pl.Float64).to_numpy()
     position = np.divide(since, lengths, out=since * 0.0, where=lengths > 0)
     return pl.Series(name, position, dtype=pl.Float64).fill_nan(None)
+
+
+def placed(tracklets: pl.DataFrame, spans: Spans) -> pl.DataFrame:
+    """Tracklets with their `position` in the annotated span of the procedure, and `bridged`.
+
+    `bridged` is the share of a tracklet's frames, from its first to its last, without a box.
+    """
+    n_frames = pl.col("last_frame") - pl.col("first_frame") + 1
+    return tracklets.with_columns(
+        positions(tracklets, spans.procedures), bridged=1 - pl.col("n") / n_frames
+    )
 
 
 def one_box_a_frame(boxes: pl.DataFrame, *keys: str) -> pl.DataFrame:

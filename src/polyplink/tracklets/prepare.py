@@ -29,12 +29,11 @@ from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, read_data, read_table_with_metadata, write_table
 from polyplink.tracklets.box_runs import (
     BOX,
-    BRIDGED,
     Spans,
     box_rows,
     build_tracklets,
     frame_rates,
-    positions,
+    placed,
     spans_of,
 )
 from polyplink.tracklets.crops import (
@@ -439,9 +438,7 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
             detections, tracklets = build_tracklets(
                 data.detections, settings, fps=fps, scenes=scenes
             )
-            tracklets = sampled(tracklets, settings, fps)
-            place = positions(tracklets, spans_of(detections).procedures)
-            tracklets = tracklets.with_columns(place, bridged=BRIDGED)
+            tracklets = placed(sampled(tracklets, settings, fps), spans_of(detections))
             for path, table in zip(paths, (detections, tracklets), strict=True):
                 write_table(path, table, {_DATA: key})
     detections, tracklets = tables
@@ -484,8 +481,7 @@ def cut_at_broken(prepared: Prepared) -> Prepared:
             stride=prepared.settings.stride,
             min_length=prepared.settings.min_length,
         )
-        place = positions(tracklets, prepared.spans.procedures)
-        tracklets = tracklets.with_columns(place, bridged=BRIDGED)
+        tracklets = placed(tracklets, prepared.spans)
     return dataclasses.replace(prepared, tracklets=tracklets)
 
 

@@ -5,7 +5,7 @@ frame of a crop is broken, and into fragments of a fixed number of crops.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,24 +98,39 @@ def cut_tracklets(
             rows.append(row)
             continue
         shortest = 1 if row["polyp_id"] is None else min_length
-        edges = [-1, *cuts, row["n_crops"]]
-        for number, (before, after) in enumerate(pairwise(edges)):
-            start, stop = (before + 1) * stride, min(after * stride, n)
-            if stop - start < shortest:
+        starts, stops = [0, *(k + 1 for k in cuts)], [*cuts, row["n_crops"]]
+        for number, (first, last) in enumerate(zip(starts, stops, strict=True)):
+            if first == last:
                 continue
-            rows.append(
-                row
-                | {
-                    "tracklet_id": row["tracklet_id"] + (f".{number}" if number else ""),
-                    "first_frame": frames[offset + start],
-                    "last_frame": frames[offset + stop - 1],
-                    "n": stop - start,
-                    "offset": offset + start,
-                    "crop_first": row["crop_first"] + before + 1,
-                    "n_crops": after - before - 1,
-                }
-            )
+            part = part_of_tracklet(row, frames, first, last, stride)
+            if part["n"] >= shortest:
+                end = f".{number}" if number else ""
+                rows.append(part | {"tracklet_id": row["tracklet_id"] + end})
     return pl.DataFrame(rows, schema=tracklets.schema)
+
+
+def part_of_tracklet(
+    row: Mapping[str, Any], frames: pl.Series, first: int, last: int, stride: int
+) -> dict[str, Any]:
+    """The row of the part of a tracklet with some of its crops.
+
+    Args:
+        row: The row of the tracklet in a table from `sampled`.
+        frames: Frame number of each detection, indexed by `offset`.
+        first: First crop of the part, from 0; the part begins at its box.
+        last: Crop at which the part ends, exclusive.
+        stride: Boxes from one crop to the next.
+    """
+    start, stop = first * stride, min(last * stride, row["n"])
+    return {
+        **row,
+        "first_frame": frames[row["offset"] + start],
+        "last_frame": frames[row["offset"] + stop - 1],
+        "n": stop - start,
+        "offset": row["offset"] + start,
+        "crop_first": row["crop_first"] + first,
+        "n_crops": last - first,
+    }
 
 
 def fragments(
