@@ -458,10 +458,10 @@ def test_a_killed_count_reported_with_other_weights_or_options_says_so(
     camera = replace(recording, recording=None)
     kinds = {}
     for source, out in ((recording, tmp_path / "recording"), (camera, tmp_path / "camera")):
-        _, point, _ = open_linking(
+        _, point, cover = open_linking(
             lambda origin: encoder, None, 25.0, out, purpose="count", keep_alarms=False
         )
-        LiveCount(source, encoder, point, out, lambda event: None)
+        LiveCount(source, encoder, point, out, lambda event: None, cover=cover)
         for name, other in {"same": encoder, "weights": replace(encoder, key="other")}.items():
             kinds[name] = [message.kind for message in other_settings(out, other)]
         assert kinds == {"same": [], "weights": ["live.other_settings"]}

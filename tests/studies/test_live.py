@@ -21,8 +21,10 @@ from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, identify, recorded_point
 from polyplink.associate.links import LinkModel, term_names
 from polyplink.associate.online import OnlineLinker
+from polyplink.counting.interval import Cover
 from polyplink.counting.link import by_procedure, screen
 from polyplink.data.files.images import Picture
+from polyplink.data.origin import UNKNOWN, BoxSource
 from polyplink.encoders.config import EncoderConfig
 from polyplink.encoders.encode import encode
 from polyplink.encoders.load import NamedEncoder, load_named
@@ -140,7 +142,9 @@ def counting(encoder: NamedEncoder, out: Path) -> LiveCount:
     assert encoder.record is not None
     source = LiveSource("live", FPS, *SIZE, iter(()))
     point = recorded_point(encoder.record.operating).at("count")
-    return LiveCount(source, encoder, replace(point, alarms=None), out, lambda event: None)
+    point = replace(point, alarms=None)
+    cover = Cover(BoxSource(UNKNOWN, None, "recordings", fps=FPS), None, "no labels")
+    return LiveCount(source, encoder, point, out, lambda event: None, cover=cover)
 
 
 def views(seconds: float, every: float, long: float) -> Iterator[tuple[int, np.ndarray]]:

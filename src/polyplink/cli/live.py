@@ -212,9 +212,9 @@ def live(
             point,
             out,
             stack.enter_context(event_log(out, on_event=on_event, errors=errors)),
+            cover=cover,
             keep_alarms=alarms == "keep",
             settings=OnlineSettings(window=60 * window),
-            cover=cover,
         )
         threads = counting.warm_up(os.cpu_count() or 1)
         served = stack.enter_context(_served(counting, out, port, browser)) if page else None

@@ -37,7 +37,7 @@ from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets.crops import cut, enlarge, read_array
 from polyplink.tracklets.detection_crops import PLACES, read_saved_crops, write_saved_crops
-from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_scenes
+from polyplink.tracklets.scenes import SceneFinder, write_scenes
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input, update_tracks
 
@@ -235,11 +235,7 @@ def read_piece(folder: Path) -> Piece:
     )
     counted = folder / "outside.npy"  # not by earlier builds
     outside = np.array(read_array(counted, AGAIN)) if counted.exists() else np.array(0)
-    sound = (scenes.ndim, scenes.dtype.kind) == (2, "i")
-    sound &= {(number.ndim, number.dtype.kind) for number in (lost, outside)} == {(0, "i")}
-    sound &= scenes.shape[-1:] == (2,) and is_state(finder)
-    sound = sound and all(are_counts(numbers) for numbers in (scenes, lost, outside))
-    if boxes.schema != _BOXES or not sound:
+    if boxes.schema != _BOXES:
         raise PolyplinkError(f"{folder} is damaged", AGAIN)
     return Piece(boxes, places, scenes, finder, int(lost), int(outside))
 
@@ -277,7 +273,7 @@ class FrameTracker:
         self.tracker = make_tracker(fps, settings.tracks)
         self._finder = SceneFinder()
         self._size, self._settings = (width, height), settings
-        self._scene = self._last = 0  # the newest scene, and the last frame
+        self._scene = 0  # the newest scene
         self._length: dict[int, int] = {}  # boxes of each track so far
         self._checked = self._like_edges = 0  # boxes, and those that may be edges
         self._clear()
@@ -311,7 +307,6 @@ class FrameTracker:
         boxes = clipped(boxes, self._size)
         self._outside += n_returned - len(boxes)
         before = self._scene
-        self._last = frame
         if picture is not None:
             self._scene = self._finder.scene(picture.points)
         new = np.array([(frame, self._scene)] if self._scene != before else ONE_SCENE, np.int64)
@@ -365,9 +360,6 @@ class FrameTracker:
             np.save(target / "finder.npy", self._finder.state)
             np.save(target / "lost.npy", self.lost)
             np.save(target / "outside.npy", self._outside)
-        if hasattr(self.tracker, "open"):  # a plugin's may lack it
-            going = set(self.tracker.open(self._last).tolist())
-            self._length = {track: n for track, n in self._length.items() if track in going}
         self._clear()
 
     def resume(self, piece: Path) -> None:

@@ -497,13 +497,13 @@ class Desk:
             return []
         readings = self.point.read(solved.views.vectors, solved.identities.labels)
         groups = []
-        for place in range(len(solved.identities.names)):
+        for place, polyp_name in enumerate(solved.identities.names):
             rows = [i for i, polyp in enumerate(solved.polyps) if polyp == place]
             rows.sort(key=lambda i: tracklets[i]["start_s"])  # parts of a tracklet come last
             probabilities = [tracklets[i]["probability"] for i in rows]
             groups.append(
                 {
-                    "name": f"P{place + 1}",
+                    "name": polyp_name,
                     "rows": rows,
                     "first_s": min(tracklets[i]["start_s"] for i in rows),
                     "last_s": max(tracklets[i]["end_s"] for i in rows),

@@ -124,9 +124,9 @@ class LiveCount:
         out: Path,
         emit: Callable[[Event], None],
         *,
+        cover: Cover,
         keep_alarms: bool = False,
         settings: OnlineSettings | None = None,
-        cover: Cover | None = None,
     ) -> None:
         """Prepare to count.
 
@@ -136,9 +136,9 @@ class LiveCount:
             point: The operating point for linking.
             out: The output folder.
             emit: Called with each event.
+            cover: Whether the count has intervals, and on what they were calibrated.
             keep_alarms: Whether tracklets below the threshold of false alarms are counted.
             settings: Limits on the views that the linker keeps.
-            cover: On what the intervals were calibrated; None if this is not to be shown.
 
         Raises:
             PolyplinkError: If the operating point has no learned links, or the tracker does not
@@ -170,7 +170,7 @@ class LiveCount:
         self.late = self.backwards = 0
         self.warnings: list[Message] = []
         self._cover = cover
-        self._basis = [cover.basis] if cover is not None and cover.basis else []
+        self._basis = [cover.basis] if cover.basis else []
         self.state = b"{}"
         self._finished: dict[str, Any] | None = None
         (out / LIVE).mkdir(parents=True, exist_ok=True)
@@ -214,7 +214,7 @@ class LiveCount:
     def _covers_rate(self) -> bool:
         """Whether the frames that were not dropped are enough for an interval."""
         seen = 1 - self.late / max(self.frames, 1)
-        return self._cover is None or self._cover.covers_rate(self._source.fps * seen)
+        return self._cover.covers_rate(self._source.fps * seen)
 
     def emit(self, event: str, **facts: Any) -> Event:
         """Emit an event with the current time and count; returns it."""

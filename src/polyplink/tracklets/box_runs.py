@@ -263,14 +263,8 @@ def _column(table: pl.DataFrame, name: str) -> npt.NDArray[Any]:
 
 def _owners(names: pl.DataFrame) -> Rows:
     """The first row (d,) with the same procedure and polyp as each row."""
-    first = pl.col("row").first()
-    counted = names.with_row_index("row")
-    # Grouping by one 64-bit hash takes half the time of grouping by two columns of text.
-    key = pl.col(OWNER[0]).hash() + 3 * pl.col(OWNER[1]).hash()
-    owner = counted.select(first.over(key)).to_series().to_numpy()
-    if not names[owner].equals(names):  # different names have the same hash
-        owner = counted.select(first.over(OWNER)).to_series().to_numpy()
-    return owner
+    first = pl.col("row").first().over(OWNER)
+    return names.with_row_index("row").select(first).to_series().to_numpy()
 
 
 @njit(error_model="numpy")
