@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,8 @@ from polyplink.core.text import short_repr
 from polyplink.data.origin import ANNOTATED, BoxSource
 
 Flags = npt.NDArray[np.bool_]
+Purpose = Literal["published", "count", "link"]
+"""What the price of a polyp is chosen for, see `evaluate.choosing.choose`."""
 
 UNTUNED = TemporalAP(alpha=0.5, gamma=1.0, preference=0.0)  # near the middle of the papers' grid
 SPREADS = tuple(np.geomspace(1.0, 16.0, 25).tolist())  # factors of the price
@@ -117,7 +119,7 @@ class OperatingPoint:
         """Probability from which a link lowers the cost of a partition."""
         return self.setting.tolerance if isinstance(self.setting, LearnedLinks) else TOLERANCE
 
-    def at(self, purpose: str) -> Self:
+    def at(self, purpose: Purpose) -> Self:
         """The operating point for a purpose; unchanged without prices."""
         if not self.prices:
             return self

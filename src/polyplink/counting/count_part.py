@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from polyplink.associate.identities import OperatingPoint
+from polyplink.associate.identities import OperatingPoint, Purpose
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.messages import Message
 from polyplink.core.text import relative_path, rounded_probability
@@ -34,7 +34,6 @@ from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import SIMULATED
 from polyplink.encoders.leakage import seen_procedures
 from polyplink.encoders.weights import WeightsRecord, made_with, weights_path
-from polyplink.evaluate.choosing import Purpose
 from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.prepare import Prepared, lost_boxes

@@ -39,6 +39,7 @@ from polyplink.associate.identities import (
     SPREADS,
     Calibration,
     OperatingPoint,
+    Purpose,
     count_intervals,
     recorded_point,
 )
@@ -46,7 +47,6 @@ from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxesOrigin, BoxSource
 from polyplink.encoders.weights import WeightsRecord
-from polyplink.evaluate.choosing import Purpose
 from polyplink.tracklets.settings import PrepareSettings, box_settings, with_options
 
 COVERED = 0.9  # of procedures, by the intervals of their counts

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from polyplink.associate.alarms import AlarmModel, tracklet_features
-from polyplink.associate.identities import Identities, OperatingPoint, identify
+from polyplink.associate.identities import Identities, OperatingPoint, Purpose, identify
 from polyplink.associate.links import Flags, Views
 from polyplink.associate.partition import Labels
 from polyplink.associate.probes import Reading
@@ -20,7 +20,6 @@ from polyplink.counting.interval import ASK_BELOW_MESSAGE, Cover, Coverage, poin
 from polyplink.data.origin import box_source, read_origin
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.encode import Embeddings
-from polyplink.evaluate.choosing import Purpose
 from polyplink.tracklets.box_runs import box_frames, box_rows, fill_gaps, numbers_of_boxes, seconds
 from polyplink.tracklets.prepare import Prepared
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import Calibration, OperatingPoint, untuned
+from polyplink.associate.identities import Calibration, OperatingPoint, Purpose, untuned
 from polyplink.associate.links import (
     COMMON,
     NotFitted,
@@ -41,7 +41,7 @@ from polyplink.encoders.weights import (
     record_text,
     write_tensors,
 )
-from polyplink.evaluate.choosing import Purpose, choose
+from polyplink.evaluate.choosing import choose
 from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.tracklets.prepare import Prepared
 from polyplink.tracklets.settings import PrepareSettings, box_settings

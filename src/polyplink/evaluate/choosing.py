@@ -13,10 +13,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.associate.identities import Purpose
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.counting import ProcedureCounts, Reals
-
-Purpose = Literal["published", "count", "link"]
 
 TARGET_FPR = 0.05
 LEAST_PRECISION = 0.95  # of linked pairs, for the purpose "link"

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.clusterers import Setting
+from polyplink.associate.identities import Purpose
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import short_repr
-from polyplink.evaluate.choosing import Choice, Purpose, choose
+from polyplink.evaluate.choosing import Choice, choose
 from polyplink.evaluate.counting import ProcedureCounts, Reals
 from polyplink.evaluate.intervals import (
     Figure,

@@ -13,11 +13,11 @@ import polars as pl
 
 from polyplink.associate.clusterers import Clusterings, TemporalAP
 from polyplink.associate.grid_search import Grid, find_grid, search, without_links
+from polyplink.associate.identities import Purpose
 from polyplink.associate.links import NotFitted, Views, fit_and_cross_fit
 from polyplink.associate.similarity import Reals, VisualForm, visual
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.text import short_repr
-from polyplink.evaluate.choosing import Purpose
 from polyplink.evaluate.counting import Clinic, clinic_figures, clinic_row, count_procedure
 from polyplink.evaluate.counting_figures import (
     CountedProcedure,

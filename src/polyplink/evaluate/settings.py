@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from polyplink.associate.grid_search import find_grid
+from polyplink.associate.identities import Purpose
 from polyplink.associate.similarity import VisualForm
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import CLUSTERERS, METRICS, USUAL_CLUSTERERS
-from polyplink.evaluate.choosing import Purpose
 from polyplink.evaluate.evaluation import EvaluationSettings, TimeUnit
 from polyplink.evaluate.metric import TASKS, take_metrics
 from polyplink.evaluate.probe_tasks import PROBES

@@ -18,6 +18,7 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from polyplink.associate.identities import Purpose
 from polyplink.core.artefacts import change_folder, write_json, write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
@@ -34,7 +35,6 @@ from polyplink.data.return_boxes import return_boxes
 from polyplink.data.tables import DataSet, csv_text, write_table
 from polyplink.encoders.encode import encode, write_embeddings
 from polyplink.encoders.load import load_named
-from polyplink.evaluate.choosing import Purpose
 from polyplink.report.contents import Report, build_report
 from polyplink.report.formats import Texts, figure_text, number
 from polyplink.report.page import render_fragment, write_report

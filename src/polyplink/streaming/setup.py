@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polyplink.associate.identities import OperatingPoint
+from polyplink.associate.identities import OperatingPoint, Purpose
 from polyplink.core.messages import Message
 from polyplink.counting.count_part import rate_messages, shipped_messages, used_models
 from polyplink.counting.interval import Cover, point_for_boxes
@@ -16,7 +16,6 @@ from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import time_messages
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
-from polyplink.evaluate.choosing import Purpose
 from polyplink.streaming.live_count import LIVE
 from polyplink.streaming.sources import LiveSource
 
