@@ -216,11 +216,10 @@ def tracks_of_boxes(prepared: Prepared, linked: Sequence[LinkedProcedure]) -> pl
             strict=True,
         )
     }
-    rows, tracklet = box_rows(prepared.tracklets)
-    numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)  # 0: none
-    of_tracklet = [polyps.get(name, 0) for name in prepared.tracklets["tracklet_id"]]
-    numbers[:, rows] = tracklet + 1, np.array(of_tracklet, dtype=np.int64)[tracklet]
-    return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
+    of_tracklets = [polyps.get(name, 0) for name in prepared.tracklets["tracklet_id"]]
+    return numbers_of_boxes(
+        prepared.data.detections, prepared.detections, prepared.tracklets, of_tracklets
+    )
 
 
 def coverage_of(linked: Sequence[LinkedProcedure], polyps: Mapping[str, int]) -> Coverage | None:

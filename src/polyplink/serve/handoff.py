@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 from pydantic import TypeAdapter
 
@@ -435,15 +434,13 @@ def _as_folders(data: DataSet) -> DataSet:
 
 def _tracks(desk: Desk) -> pl.DataFrame:
     """track_id and corrected polyp of each box, as from `counting.link.tracks_of_boxes`."""
-    prepared, first = desk.prepared, 1
-    numbers = np.zeros((2, prepared.detections.height), dtype=np.int64)
-    for index in range(len(desk.names)):
-        solved = desk.solve(index)
-        rows, tracklet = box_rows(solved.table)
-        polyps = [0 if place is None else place + 1 for place in solved.polyps]
-        numbers[:, rows] = first + tracklet, np.array(polyps, dtype=np.int64)[tracklet]
-        first += solved.table.height
-    return numbers_of_boxes(prepared.data.detections, prepared.detections, *numbers)
+    prepared, solved = desk.prepared, [desk.solve(index) for index in range(len(desk.names))]
+    tables = [prepared.tracklets.clear(), *(procedure.table for procedure in solved)]
+    tracklets = pl.concat([table.select("offset", "n") for table in tables])
+    polyps = [
+        0 if place is None else place + 1 for procedure in solved for place in procedure.polyps
+    ]
+    return numbers_of_boxes(prepared.data.detections, prepared.detections, tracklets, polyps)
 
 
 def _write_xlsx(path: Path, tables: Mapping[str, tuple[Sequence[str], Sequence[Any]]]) -> None:

@@ -4,7 +4,7 @@ Every box belongs to a track: that of its polyp if the polyp is known, else one 
 compiled loop then cuts the tracks of polyps wherever a box does not continue the previous one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -152,32 +152,35 @@ def box_frames(tracklets: pl.DataFrame, detections: pl.DataFrame) -> npt.NDArray
 
 
 def numbers_of_boxes(
-    boxes: pl.DataFrame, gathered: pl.DataFrame, track: Ints, polyp: Ints
+    boxes: pl.DataFrame, gathered: pl.DataFrame, tracklets: pl.DataFrame, polyps: Sequence[int]
 ) -> pl.DataFrame:
-    """Reorder track and polyp numbers of boxes sorted by tracklet to the order of the data set.
+    """The track and the polyp of each box of a data set.
 
     Args:
         boxes: The detections of a data set.
         gathered: The same rows, sorted as by `build_tracklets`.
-        track: (d,) track number of each row of `gathered`; 0 for none.
-        polyp: (d,) polyp number of each row of `gathered`; 0 for none.
+        tracklets: t rows with offset and n, as from `build_tracklets`.
+        polyps: Number of the polyp of each tracklet (t), from 1; 0 for none.
 
     Returns:
-        track_id and polyp of each row of `boxes`, null for none. The numbers of boxes that are
-        equal in all columns may be exchanged.
+        track_id (the row of the tracklet, from 1) and polyp of each row of `boxes`, null for none.
+        The numbers of boxes that are equal in all columns may be exchanged.
 
     Example:
-        >>> boxes, track, polyp = pl.DataFrame({"frame": [4, 9, 7]}), [1, 2, 0], [3, 0, 0]
-        >>> gathered = boxes[[2, 0, 1]]
-        >>> numbers_of_boxes(boxes, gathered, np.array(track), np.array(polyp)).rows()
+        >>> boxes = pl.DataFrame({"frame": [4, 9, 7]})
+        >>> gathered, tracklets = boxes[[2, 0, 1]], pl.DataFrame({"offset": [0, 1], "n": [1, 1]})
+        >>> numbers_of_boxes(boxes, gathered, tracklets, [3, 0]).rows()
         [(2, None), (None, None), (1, 3)]
     """
+    rows, tracklet = box_rows(tracklets)
+    numbers = np.zeros((2, gathered.height), dtype=np.int64)  # of the gathered rows; 0: none
+    numbers[:, rows] = tracklet + 1, np.array(polyps, dtype=np.int64)[tracklet]
     order, gathered_order = (
         table.select(pl.arg_sort_by(*boxes.columns, nulls_last=True)).to_series().to_numpy()
         for table in (boxes, gathered)
     )
-    paired = np.empty((2, len(order)), dtype=np.int64)
-    paired[:, order] = np.stack([track, polyp])[:, gathered_order]
+    paired = np.empty_like(numbers)
+    paired[:, order] = numbers[:, gathered_order]
     table = pl.DataFrame({"track_id": paired[0], "polyp": paired[1]})
     return table.with_columns(pl.when(pl.all() > 0).then(pl.all()))
 
