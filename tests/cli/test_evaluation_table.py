@@ -13,6 +13,7 @@ from polyplink.evaluate.metric import TASKS, ideal_of
 from polyplink.report.evaluation_table import (
     by_procedure,
     check_columns,
+    columns,
     comparison,
     counting_limits,
     notes,
@@ -56,6 +57,7 @@ def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
     lowest = {m.key for m in table.metrics if m.ideal == 0 and not m.key.endswith("PPC")}
     assert lowest == {k for k in keys if ideal_of(k) == 0 and not k.endswith("PPC")}  # in bold
     assert keys["mAP (as published)"].style == "published"
+    assert columns(evaluation.encoders["noise"]) == [*table.metrics]  # the same for all methods
     first = evaluation.encoders["ours"]
     clinic = first.clinic["threshold"]
     assert (keys["threshold/PPC"].ideal, keys["threshold/ADR"].ideal) == (clinic.ppc, clinic.adr)

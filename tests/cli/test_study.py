@@ -64,6 +64,7 @@ def test_recipes_are_trained_once_and_compared(tmp_path: Path) -> None:
     assert {"study.svg", "study.png", "clusterers.csv", "run.json", "table.tex", "report.html"} <= {
         path.name for path in out.iterdir()
     }
+    assert "mean of 2 seeds" in (out / "report.html").read_text().partition("<details")[0]
     # With the mistake corrected, only that recipe is trained.
     weights = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/weights.safetensors")}
     assert len(weights) == 4

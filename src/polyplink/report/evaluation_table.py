@@ -86,17 +86,14 @@ def _tracking(first: EncoderFigures) -> list[FigureColumn]:
     metrics = honest | published
     for clusterer in (name for name in CLUSTERERS.in_use() if name in first.tracking):
         group = f"{TASKS['tracking']}, {clusterer_title(clusterer)}"
-        spreads = first.tracking[clusterer]["spreads"]
         for name, metric in metrics.items():
             if (key := f"tracking/{clusterer}/{name}") in first.figures:
                 note = f"boxes of all procedures together; {_LOO}"
                 figure_columns.append(_column(key, name, metric, group, note))
         for name, metric in metrics.items():
             if (key := f"tracking/{clusterer}/{name} mean") in first.figures:
-                sd = spreads[name].sd
-                note = f"standard deviation {'undefined' if sd is None else f'{sd:.3f}'}"
                 means = f"{group}, mean over procedures"
-                figure_columns.append(_column(key, name, metric, means, note))
+                figure_columns.append(_column(key, name, metric, means))
     return figure_columns
 
 

@@ -333,8 +333,7 @@ def _write_page(
     page = comparison_report(
         "Study",
         encoded.prepared,
-        result.comparison,
-        notes=(basis,),
+        replace(result.comparison, note=f"Figures: {basis}."),
         warnings=result.failed,
         seconds=seconds,
     )
