@@ -69,6 +69,7 @@ def test_search_filters_and_accepts_pictures_and_videos(
     assert row["procedure_id"] not in matches["procedure_id"].to_list()
     matches = views_like("001-002:00000", patient="001-003").value
     assert set(matches["patient"]) == {"001-003"}
+    assert ", patient 001-003</title>" in (tmp_path / "o" / "search.html").read_text()
     # A picture of the polyp, complete or with a box, finds its views; so does a frame of a video.
     polyp = {row["tracklet_id"] for row in Index(index).search(vector, 3).rows(named=True)}
     frame = sample_run.root / "frames" / "001-002" / "4.jpg"

@@ -127,10 +127,11 @@ def search(
 
     # Their pictures and tables.
     rows = matches.rows(named=True)
-    place = "".join(
-        f", {name} {value}" for name, value in (("frame", frame), ("box", box)) if value is not None
-    )
-    title = f"Views like {Path(query).name}{place}"
+    stated = {"frame": frame, "box": box, **filters}
+    limits = [
+        f"{name.replace('_', '-')} {value}" for name, value in stated.items() if value is not None
+    ]
+    title = ", ".join([f"Views like {Path(query).name}", *limits, *["other procedures"] * others])
     lengths = pl.col("start_s", "end_s", "size_mm").cast(pl.Float64).round(3)
     match_rows = (
         matches.drop("key", "left", "top", "right", "bottom").with_columns(lengths).rows(named=True)
