@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
@@ -374,15 +375,15 @@ def open_report(context: BrowserContext, path: Path) -> Page:
 
 
 def open_hand_off(context: BrowserContext, folder: Path) -> Page:
-    """A hand-off of forty polyps in the first procedure and none in the others."""
+    """A German hand-off: forty corrected polyps in the first procedure, none in the others."""
     whole = Desk.procedure
 
     def state(desk: Desk, index: int) -> dict[str, Any]:
         empty = {"id": f"P{index}", "groups": []}
-        return forty_polyps(whole(desk, index)) | (empty if index else {})
+        return forty_polyps(whole(desk, index)) | {"corrected": True} | (empty if index else {})
 
     with patch.object(Desk, "procedure", state):
-        hand_off(Desk(folder))
+        hand_off(Desk(folder), language="de")
     page = context.new_page()
     page.goto((folder / "count" / FOLDER / "report.html").as_uri())
     return page
@@ -431,9 +432,9 @@ def test_reports_and_hand_offs_fit_phones_and_put_texts_above_cards(
         open_report(context, tmp_path / "report.html"),
         open_hand_off(context, counted_folder),
     )
-    for page in (report, handed_off):
-        page.set_viewport_size({"width": 400, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    for page, width in product((report, handed_off), (400, 640, 800)):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     expect(handed_off.locator("tbody tr").first).to_contain_text(re.compile(r"\d"))
     report.set_viewport_size({"width": 1280, "height": 800})
     text, first = (
