@@ -1,7 +1,7 @@
 """The methods of NTSSL's table 1 at one budget over three seeds. Run by `make study`: an hour.
 
 The study can be interrupted and run again: POLYPLINK_STUDY names a folder that keeps the trainings
-and the tables of `polyplink study`. docs/logbook.md shows where the published order is reproduced.
+and the tables of `polyplink study`. docs/results.md shows where the published order is reproduced.
 """
 
 import os
