@@ -13,7 +13,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ValidationError
 
 from polyplink.associate.alarms import AlarmModel
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
@@ -29,8 +28,7 @@ from polyplink.associate.partition import (
 )
 from polyplink.associate.probes import Probe, Reading, read_polyps
 from polyplink.associate.similarity import Reals, VisualForm, visual
-from polyplink.core.artefacts import ADDED_LATER, from_plain
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.artefacts import ADDED_LATER, read_plain
 from polyplink.core.messages import Message
 from polyplink.core.text import short_repr
 from polyplink.data.origin import ANNOTATED, BoxSource
@@ -183,14 +181,12 @@ def recorded_point(record: Mapping[str, Any] | None) -> OperatingPoint:
     """The operating point stored in weights or in count.json."""
     if record is None:
         return untuned(Message("origin.no_point"))
-    try:
-        return from_plain(OperatingPoint, {"links": None, **record})
-    except (ValidationError, TypeError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "no mapping"
-        raise PolyplinkError(
-            f"the record of the weights has a broken operating point ({reason})",
-            "write a new one with `polyplink calibrate`",
-        ) from None
+    return read_plain(
+        OperatingPoint,
+        {"links": None, **record},
+        "the record of the weights has a broken operating point",
+        "write a new one with `polyplink calibrate`",
+    )
 
 
 @dataclass(frozen=True)

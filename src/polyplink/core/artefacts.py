@@ -67,6 +67,28 @@ def from_plain(kind: type[T], value: Any) -> T:
     return read
 
 
+def read_plain(kind: type[T], value: Any, problem: str, hint: str) -> T:
+    """As `from_plain`, of a value that a file holds: one that does not fit is a user error.
+
+    Args:
+        kind: The dataclass.
+        value: The value.
+        problem: What a value that does not fit means, for the message; the field follows it.
+        hint: How to fix the file.
+
+    Raises:
+        PolyplinkError: If a field is missing, unknown or of another type.
+    """
+    from pydantic import ValidationError  # noqa: PLC0415 - slow
+
+    try:
+        return from_plain(kind, value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        reason = ": ".join([*filter(None, [".".join(map(str, first["loc"]))]), first["msg"]])
+        raise PolyplinkError(f"{problem} ({reason})", hint) from None
+
+
 @cache
 def _reader(kind: type) -> Any:
     from pydantic import TypeAdapter  # noqa: PLC0415 - slow; so is making one, hence the cache

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, Field, ValidationError
+from pydantic import AliasChoices, Field
 
 from polyplink import __version__
 from polyplink.associate.identities import OperatingPoint, recorded_point
-from polyplink.core.artefacts import from_plain, read_json, to_plain
-from polyplink.core.errors import PolyplinkError
-from polyplink.core.messages import Message, in_every_language
+from polyplink.core.artefacts import read_json, read_plain, to_plain
+from polyplink.core.messages import Message
 from polyplink.core.text import short_repr
 from polyplink.counting.interval import Cover, Coverage
 from polyplink.tracklets.settings import PrepareSettings
@@ -160,14 +159,8 @@ class Count:
             PolyplinkError: If count.json was not written by `polyplink count`.
         """
         path = folder / FILE
-        try:
-            read = from_plain(cls, read_json(path))
-        except ValidationError as error:
-            first = error.errors()[0]
-            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise PolyplinkError(
-                f"{path} was not written by `polyplink count` ({reason})", "count again"
-            ) from None
+        problem = f"{path} was not written by `polyplink count`"
+        read = read_plain(cls, read_json(path), problem, "count again")
         try:
             for message in read.messages:
                 message.text()
@@ -204,21 +197,6 @@ class Count:
         record = {k: v for k, v in self.operating_point.items() if k != "alarms"}
         point = recorded_point(record)
         return point.without_interval() if self.cover is None else self.cover.applied(point)
-
-    def header(self) -> dict[str, Any]:
-        """The header of every page that shows the count.
-
-        Returns:
-            basis (the data of the intervals' calibration), sentences by language; ask_below, the
-            confidence below which every link is put up for review (None if those are that could
-            change the count); and links, whether links have probabilities.
-        """
-        basis, point = [] if self.basis is None else [self.basis], self.point
-        return {
-            "basis": in_every_language(basis),
-            "ask_below": point.ask_below,
-            "links": point.links is not None,
-        }
 
     def plain(self) -> dict[str, Any]:
         """The fields as JSON-ready values."""

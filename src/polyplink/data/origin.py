@@ -13,8 +13,15 @@ from typing import Literal, cast
 import polars as pl
 from pydantic import ValidationError
 
-from polyplink.core.artefacts import ADDED_LATER, from_plain, read_json, to_plain, write_json
-from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.core.artefacts import (
+    ADDED_LATER,
+    from_plain,
+    read_json,
+    read_plain,
+    to_plain,
+    write_json,
+)
+from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.tables import WARNINGS_FILE, DataSet
 from polyplink.data.vocabulary import SIMULATED, STILLS
@@ -150,13 +157,8 @@ def read_origin(folder: Path) -> BoxesOrigin | None:
     path = folder / FILE
     if not path.is_file():
         return None
-    try:
-        return from_plain(BoxesOrigin, read_json(path))
-    except ValidationError as error:
-        raise PolyplinkError(
-            f"{path} was not written by polyplink ({first_line(error)})",
-            "run `polyplink detect` again",
-        ) from None
+    problem, hint = f"{path} was not written by polyplink", "run `polyplink detect` again"
+    return read_plain(BoxesOrigin, read_json(path), problem, hint)
 
 
 def write_warnings(folder: Path, warnings: Sequence[Message]) -> None:

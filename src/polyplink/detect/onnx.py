@@ -24,9 +24,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict
 
-from polyplink.core.artefacts import ADDED_LATER, content_key, file_key, read_json
+from polyplink.core.artefacts import ADDED_LATER, content_key, file_key, read_json, read_plain
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.onnx_files import open_session
@@ -324,18 +324,9 @@ def read_record(path: Path) -> DetectorRecord:
     file = record_path(path)
     if not file.is_file():
         return DetectorRecord()
-    try:
-        return _RECORD.validate_python(read_json(file))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise PolyplinkError(
-            f"{file}: {where}: {first['msg']}",
-            f"the fields are {', '.join(field.name for field in fields(DetectorRecord))}",
-        ) from None
-
-
-_RECORD = TypeAdapter(DetectorRecord)
+    names = ", ".join(field.name for field in fields(DetectorRecord))
+    problem = f"{file} is not the record of a detector"
+    return read_plain(DetectorRecord, read_json(file), problem, f"the fields are {names}")
 
 
 def made_with(record: DetectorRecord) -> ShippedModel | None:

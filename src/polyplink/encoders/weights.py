@@ -23,9 +23,9 @@ from polyplink.core.artefacts import (
     atomic_file,
     content_key,
     file_key,
-    from_plain,
     parse_json,
     read_json,
+    read_plain,
     to_plain,
     write_text,
 )
@@ -397,7 +397,8 @@ def parse_record(text: str, path: Path) -> WeightsRecord:
         record = parse_json(text, f"the record of {path}", "train or copy again")
         if record.pop("format", None) != _FORMAT:
             raise PolyplinkError(f"{path} has another format of record", "update polyplink")
-        return from_plain(WeightsRecord, record)
+        problem, hint = f"the record of {path} is broken", "train or copy again"
+        return read_plain(WeightsRecord, record, problem, hint)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise PolyplinkError(
             f"the record of {path} is broken ({first_line(error)})", "train or copy again"

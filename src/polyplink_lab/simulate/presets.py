@@ -10,10 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ValidationError
-
 from polyplink import __version__
-from polyplink.core.artefacts import content_key, from_plain, read_json, to_plain, write_json
+from polyplink.core.artefacts import content_key, read_json, read_plain, to_plain, write_json
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Range, check_ranges
 from polyplink.data.protocols import lesion_info, positive_frames, video_info
@@ -374,8 +372,5 @@ def read_settings(folder: Path) -> SimulationSettings:
             "other pictures",
             f"install polyplink {version}, or simulate again into another folder",
         )
-    try:
-        return from_plain(SimulationSettings, stored)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise PolyplinkError(f"{key_path(folder)} is broken ({reason})", "simulate again") from None
+    problem = f"{key_path(folder)} is broken"
+    return read_plain(SimulationSettings, stored, problem, "simulate again")
