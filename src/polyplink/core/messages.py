@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Literal, get_args
 
@@ -77,7 +77,6 @@ def text_of(value: object, language: str = "en") -> str:
     return text if language == "en" else _translated(text, language) or text
 
 
-@lru_cache(maxsize=4096)  # a review translates the same warnings after every answer
 def _translated(text: str, language: str) -> str | None:
     """A text that weights store, in another language; None if it is not from the catalogue.
 

@@ -124,15 +124,7 @@ def enlarge(
 
     Returns:
         (n, 4) left, top, right, bottom in pixels; right and bottom are exclusive.
-
-    Raises:
-        PolyplinkError: If the frame's size is not above 0.
     """
-    if width < 1 or height < 1:
-        raise PolyplinkError(
-            f"a frame of {width} x {height} pixels",
-            "correct width and height in procedures.parquet, or import again with --size",
-        )
     if factor is None:
         return np.tile(np.array([0, 0, width, height]), (len(boxes), 1))  # n 4
     size = np.array([width, height])  # 2
