@@ -616,14 +616,25 @@ def is_table(path: Path) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def read_table(path: Path, hint: str) -> pl.DataFrame:
+def read_table(path: Path, hint: str, columns: pl.Schema | None = None) -> pl.DataFrame:
     """Read a Parquet file.
+
+    Args:
+        path: The file.
+        hint: How to fix a broken file.
+        columns: The columns to return, with their types; None for those of the file.
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        PolyplinkError: If the file is broken (with `hint`) or exceeds a limit (`limits.py`).
+        PolyplinkError: If the file is broken, lacks a column or exceeds a limit (`limits.py`).
     """
-    return read_table_with_metadata(path, hint)[0]
+    table = read_table_with_metadata(path, hint)[0]
+    if columns is None:
+        return table
+    try:
+        return table.select(*columns).cast(columns)
+    except pl.exceptions.PolarsError as error:
+        raise PolyplinkError(f"{path} cannot be read ({first_line(error)})", hint) from None
 
 
 def read_table_with_metadata(path: Path, hint: str) -> tuple[pl.DataFrame, dict[str, str]]:

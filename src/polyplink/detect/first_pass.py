@@ -226,17 +226,15 @@ def read_piece(folder: Path) -> Piece:
 
     Raises:
         FileNotFoundError: If a file is missing.
-        PolyplinkError: If a file is broken, or the files do not fit together.
+        PolyplinkError: If a file is broken.
     """
-    boxes = read_table(folder / "boxes.parquet", AGAIN)
+    boxes = read_table(folder / "boxes.parquet", AGAIN, _BOXES)
     places = read_saved_crops(folder / "crops.npy", folder / "kept.parquet")[1].drop("row")
     scenes, finder, lost = (
         np.array(read_array(folder / f"{name}.npy", AGAIN)) for name in ("scenes", "finder", "lost")
     )
     counted = folder / "outside.npy"  # not by earlier builds
     outside = np.array(read_array(counted, AGAIN)) if counted.exists() else np.array(0)
-    if boxes.schema != _BOXES:
-        raise PolyplinkError(f"{folder} is damaged", AGAIN)
     return Piece(boxes, places, scenes, finder, int(lost), int(outside))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from polyplink.core.errors import PolyplinkError, first_line, warn_remade
+from polyplink.core.errors import PolyplinkError, warn_remade
 from polyplink.core.text import file_name
 from polyplink.data.files.images import Pixels
 from polyplink.data.tables import read_table, write_table
@@ -64,10 +64,7 @@ def read_saved_crops(crops: Path, table: Path) -> tuple[Pixels, pl.DataFrame]:
     """
     hint = "run the detector again"
     pixels = read_crops(crops, hint)
-    try:
-        places = read_table(table, hint).select(*PLACES).cast(PLACES).with_row_index("row")
-    except pl.exceptions.PolarsError as error:
-        raise PolyplinkError(f"{table} cannot be read ({first_line(error)})", hint) from None
+    places = read_table(table, hint, PLACES).with_row_index("row")
     if len(places) != len(pixels):
         raise PolyplinkError(f"{table} is not of {crops}", hint)
     return pixels, places

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.data.tables import read_table, write_table
 
 Ints = npt.NDArray[np.int64]
@@ -26,7 +25,7 @@ LEAST, TIMES = 12.0, 3.0  # least difference at a cut: grey levels, and relative
 BEFORE = 4  # number of recent differences; several, because frames may be duplicated
 LASTING = 12  # frames: a shorter scene does not replace the one that may return
 AREA = SIDE * SIDE
-SCHEMA = {"procedure_id": pl.String(), "frame": pl.Int32(), "scene": pl.Int32()}
+SCHEMA = pl.Schema({"procedure_id": pl.String, "frame": pl.Int32, "scene": pl.Int32})
 
 
 class SceneFinder:
@@ -89,10 +88,7 @@ def read_scenes(folder: Path) -> dict[str, Ints]:
     path = folder / "scenes.parquet"
     if not path.is_file():
         return {}
-    hint = f"import again, or remove {path}"
-    table = read_table(path, hint)
-    if not dict(table.schema).items() >= SCHEMA.items():
-        raise PolyplinkError(f"{path} has other columns", hint)
+    table = read_table(path, f"import again, or remove {path}", SCHEMA)
     groups = table.group_by("procedure_id", maintain_order=True)
     return {
         str(name): rows.select(pl.col("frame", "scene").cast(pl.Int64)).to_numpy()
