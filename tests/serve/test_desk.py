@@ -387,6 +387,10 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
     for boxes in (named, named.filter(frame=5)):
         pictures = Pictures(replace(prepared, detections=boxes, data=data), tmp_path)
         assert number_of(pixels(pictures.frame(name, 100))) == 100
+    shutil.copy(tmp_path / "images" / "0.png", tmp_path / "images" / "title.png")
+    pictures = Pictures(replace(prepared, detections=named.filter(frame=5), data=data), tmp_path)
+    assert pictures.any_frame(name)  # by the numbers in the names
+    assert number_of(pixels(pictures.frame(name, 100))) == 100
     (tmp_path / "images" / "0.png").unlink()
     assert not Pictures(replace(prepared, detections=named, data=data), tmp_path).any_frame(name)
     assert not desk.pictures.any_frame(name)  # its frames are images, known by their boxes

@@ -23,7 +23,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, StageProgress, silent_stage
 from polyplink.core.text import many, readable_path
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
-from polyplink.data.files.folders import IMAGE_ENDINGS, images_in, numbered
+from polyplink.data.files.folders import image_files
 from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Picture, planes_of, read_picture
 from polyplink.data.files.video import open_video
@@ -299,32 +299,8 @@ def _pictures(source: Path, images: Mapping[int, str], n_frames: int) -> Iterato
         )
     place = image_place(next(iter(images.values())))
     if place.frame is None:
-        yield from sorted(_image_files(source, images, n_frames).items())
+        names = image_files(source, images, n_frames)
+        yield from ((frame, source / name) for frame, name in sorted(names.items()))
         return
     with open_video(source / place.file) as video:
         yield from video.frames(range(min(n_frames, video.n_frames)))
-
-
-def _image_files(source: Path, images: Mapping[int, str], n_frames: int) -> dict[int, Path]:
-    """Image files by frame: those of boxes, and those beside them, numbered in the same way.
-
-    Files of a folder are numbered by their order if there are as many as frames, else by the last
-    number in their names.
-    """
-    paths = {frame: source / image for frame, image in images.items()}
-    paths = {frame: path for frame, path in paths.items() if path.is_file()}
-    homes = {path.parent for path in paths.values()}
-    if len(homes) != 1:
-        return paths
-    home = homes.pop()
-    ordered = dict(enumerate(images_in(home)))
-    number = {name: k for k, name in numbered(home, IMAGE_ENDINGS).items()}
-    offsets = {frame - number.get(path.name, 0) for frame, path in paths.items()}
-    by_number = {k + min(offsets): name for name, k in number.items()}
-    numberings = [by_number]
-    if len(ordered) == n_frames:
-        numberings.insert(0, ordered)
-    for names in numberings:
-        if all(names.get(frame) == path.name for frame, path in paths.items()):
-            return {frame: home / name for frame, name in names.items() if 0 <= frame < n_frames}
-    return paths

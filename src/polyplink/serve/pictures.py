@@ -7,7 +7,7 @@ some rectangles, or everything outside the endoscope's visible field, can be mad
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from threading import Lock
 
 import numpy as np
@@ -16,7 +16,7 @@ import polars as pl
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import member_reader
-from polyplink.data.files.folders import images_in, videos_in
+from polyplink.data.files.folders import image_files, videos_in
 from polyplink.data.files.image_names import frame_name, image_place
 from polyplink.data.files.images import Pixels, decode_image, encode_jpeg, read_image
 from polyplink.data.files.values import rectangle
@@ -115,23 +115,18 @@ class Pictures:
 
     def any_frame(self, procedure: str) -> bool:
         """Whether every frame of a procedure can be shown, also one without a box."""
-        return self.video_of(procedure) is not None or bool(self.images_of(procedure))
+        n_frames = self.procedures[procedure]["n_frames"]
+        return self.video_of(procedure) is not None or len(self.images_of(procedure)) == n_frames
 
-    def _images_of(self, procedure: str) -> tuple[str, ...]:
-        """The image of every frame, if the recording is a folder of images; else none.
-
-        `detect` takes the k-th image of the folder for frame k. If the images of boxes are of other
-        frames, only these are known.
-        """
-        first = self.first_image(procedure) or ""
-        folder = PurePosixPath(first).parent
-        if image_place(first).member is not None or not (self._source(procedure) / folder).is_dir():
-            return ()
-        images = tuple(str(folder / name) for name in images_in(self._source(procedure) / folder))
+    def _images_of(self, procedure: str) -> dict[int, str]:
+        """The image of each frame, if the recording is image files; else none."""
+        first = image_place(self.first_image(procedure) or "")
+        if not first.file or first.member is not None or first.frame is not None:
+            return {}
         boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
-        of_boxes = boxes.select("frame", "image").unique().iter_rows()
-        is_complete = len(images) == self.procedures[procedure]["n_frames"]
-        return images if is_complete and all(images[k] == image for k, image in of_boxes) else ()
+        of_boxes = dict(boxes.select("frame", "image").iter_rows())
+        n_frames = self.procedures[procedure]["n_frames"]
+        return image_files(self._source(procedure), of_boxes, n_frames)
 
     def video_of(self, procedure: str) -> str | None:
         """The name of the video of a procedure; None without one.
@@ -239,9 +234,7 @@ class Pictures:
         image: str | None = next(iter(boxes["image"].drop_nulls().head(1)), None)
         if image is None and (video := self.video_of(procedure)) is not None:
             return frame_name(video, frame)
-        if image is None and 0 <= frame < len(images := self.images_of(procedure)):
-            return images[frame]
-        return image
+        return self.images_of(procedure).get(frame) if image is None else image
 
     def read(self, procedure: str, image: str | None) -> Pixels | str:
         """A frame (height, width, 3) of the recording, or the reason why it cannot be read."""

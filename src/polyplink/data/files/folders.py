@@ -4,9 +4,9 @@ import gc
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NoReturn, TypeVar
 
 from polyplink.core.errors import PolyplinkError, first_line
@@ -233,6 +233,36 @@ def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:
         if name[0] != "." and number is not None and name.lower().endswith(endings):
             files.setdefault(int(number.group(1)), name)
     return files
+
+
+def image_files(source: Path, images: Mapping[int, str], n_frames: int) -> dict[int, str]:
+    """Image files of a procedure by frame: those of boxes, and those beside them.
+
+    Files of a folder are numbered by their order if there are as many as frames, else by the last
+    number in their names; in either case as the images of boxes are.
+
+    Args:
+        source: The folder of the procedure.
+        images: Frame -> its image file, relative to `source`, of some frames.
+        n_frames: Number of frames of the procedure.
+    """
+    existing = {frame: image for frame, image in images.items() if (source / image).is_file()}
+    folders = {PurePosixPath(image).parent for image in existing.values()}
+    if len(folders) != 1:
+        return existing
+    folder = folders.pop()
+    names = {frame: PurePosixPath(image).name for frame, image in existing.items()}
+    in_order = dict(enumerate(images_in(source / folder)))
+    number = {name: k for k, name in numbered(source / folder, IMAGE_ENDINGS).items()}
+    offset = min(frame - number.get(name, 0) for frame, name in names.items())
+    numberings = [{k + offset: name for name, k in number.items()}]
+    if len(in_order) == n_frames:
+        numberings.insert(0, in_order)
+    for numbering in numberings:
+        if all(numbering.get(frame) == name for frame, name in names.items()):
+            frames = (frame for frame in numbering if 0 <= frame < n_frames)
+            return {frame: str(folder / numbering[frame]) for frame in frames}
+    return existing
 
 
 @contextmanager
