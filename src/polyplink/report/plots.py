@@ -187,7 +187,6 @@ def plot_epochs(
     *,
     best_epoch: int | None = None,
     limits: tuple[float, float] | None = None,
-    axes: Axes | None = None,
     x_label: str = "epoch",
 ) -> Axes:
     """Plot curves over the epochs of a training; the gid of a line is its name, see `inline_svg`.
@@ -200,14 +199,13 @@ def plot_epochs(
         y_label: Name and unit of the vertical axis.
         best_epoch: Epoch to mark with a dashed line, or None.
         limits: Limits of the vertical axis; None to fit the values.
-        axes: Axes to draw on; None for a new figure.
         x_label: Label of the horizontal axis.
 
     Example:
         >>> plot_epochs({"train": (3.0, 2.0), "validation": (3.1, 2.6)}, "loss").get_ylabel()
         'loss'
     """
-    axis = axes or Figure(figsize=(3.6, 2.3)).add_axes((0.18, 0.19, 0.79, 0.72))
+    axis = Figure(figsize=(3.6, 2.3)).add_axes((0.18, 0.19, 0.79, 0.72))
     for i, (name, values) in enumerate(series.items()):
         y = [math.nan if value is None else value for value in values]
         size = 3 if len(y) <= 60 else 1.5

@@ -8,6 +8,7 @@ import dataclasses
 import errno
 import operator
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ import polars as pl
 from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError, warn_remade
 from polyplink.core.results import StageProgress, silent_stage
-from polyplink.core.runs import RunRecord, claim_unmade, file_claim, until_done
+from polyplink.core.runs import PAUSE, RunRecord, claim_unmade, file_claim, until_done
 from polyplink.core.text import file_name, short_repr
 from polyplink.core.workers import as_done
 from polyplink.data.files.images import Pixels
@@ -414,6 +415,7 @@ def frame_crops(part: Prepared, procedure: dict[str, Any]) -> list[FrameCrops]:
     ]
 
 
+_TABLES = ("detections", "tracklets")
 _DATA = "data"  # entry in the tables' metadata: the key of their data set
 
 
@@ -423,24 +425,18 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
     scenes = read_scenes(folder)
     scene_keys = [{name: rows.tolist()} for name, rows in scenes.items()]
     key = content_key("prepare", FORMAT, data.key, settings, *scene_keys)
-    paths = [target / f"{name}.parquet" for name in ("detections", "tracklets")]
-    tables: list[pl.DataFrame] = []
-
-    def are_made(paths: Sequence[Path], warn: bool = False) -> bool:
-        tables[:] = [table for path in paths if (table := _table(path, key, warn)) is not None]
-        return len(tables) == len(paths)
-
-    for _ in until_done([paths], are_made):
+    while (tables := _stored_tables(target, key)) is None:
         with file_claim(target / "tracklets.parquet") as is_claimed, record.stage("tracklets"):
-            if not is_claimed or are_made(paths, warn=True):
-                continue
-            fps = frame_rates(data.procedures)
-            detections, tracklets = build_tracklets(
-                data.detections, settings, fps=fps, scenes=scenes
-            )
-            tracklets = placed(sampled(tracklets, settings, fps), spans_of(detections))
-            for path, table in zip(paths, (detections, tracklets), strict=True):
-                write_table(path, table, {_DATA: key})
+            if not is_claimed:
+                time.sleep(PAUSE)  # another process makes them
+            elif _stored_tables(target, key, warn=True) is None:
+                fps = frame_rates(data.procedures)
+                detections, tracklets = build_tracklets(
+                    data.detections, settings, fps=fps, scenes=scenes
+                )
+                tracklets = placed(sampled(tracklets, settings, fps), spans_of(detections))
+                for name, table in zip(_TABLES, (detections, tracklets), strict=True):
+                    write_table(target / f"{name}.parquet", table, {_DATA: key})
     detections, tracklets = tables
     return Prepared(
         data=data,
@@ -456,17 +452,23 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
     )
 
 
-def _table(path: Path, key: str, warn: bool) -> pl.DataFrame | None:
-    """Read a table; None if it is missing, damaged, or of another data set."""
-    try:
-        table, marks = read_table_with_metadata(path, "prepare again")
-    except FileNotFoundError:
-        return None
-    except PolyplinkError:
-        if warn:
-            warn_remade(path)
-        return None
-    return table if marks.get(_DATA) == key else None
+def _stored_tables(target: Path, key: str, *, warn: bool = False) -> list[pl.DataFrame] | None:
+    """Detections and tracklets; None if a table is missing, damaged, or of another data set."""
+    tables = []
+    for name in _TABLES:
+        path = target / f"{name}.parquet"
+        try:
+            table, marks = read_table_with_metadata(path, "prepare again")
+        except FileNotFoundError:
+            return None
+        except PolyplinkError:
+            if warn:
+                warn_remade(path)
+            return None
+        if marks.get(_DATA) != key:
+            return None
+        tables.append(table)
+    return tables
 
 
 def cut_at_broken(prepared: Prepared) -> Prepared:
