@@ -183,7 +183,7 @@ def recorded_point(record: Mapping[str, Any] | None) -> OperatingPoint:
         return untuned(Message("origin.no_point"))
     return read_plain(
         OperatingPoint,
-        {"links": None, **record},
+        {"links": None, **record} if isinstance(record, Mapping) else record,
         "the record of the weights has a broken operating point",
         "write a new one with `polyplink calibrate`",
     )

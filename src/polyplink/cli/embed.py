@@ -82,13 +82,13 @@ def embed_data(
             "--address is for a Ray cluster, but the engine is local", "give --engine ray too"
         )
     from polyplink.data.origin import read_origin
-    from polyplink.data.tables import is_table, read_data
+    from polyplink.data.tables import read_data
     from polyplink.encoders.encode import encode, vectors_folder, write_embeddings
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import mean_aps_text, precision_effect
     from polyplink.scale.on_ray import on_ray, shard as procedures_of
 
-    if out is not None and Path(out).is_file() and not is_table(Path(out)):
+    if out is not None and Path(out).is_file() and not _is_parquet(Path(out)):
         raise PolyplinkError(f"{out} is a file of another kind", "name another --out")
 
     # The encoder and the procedures.
@@ -152,6 +152,12 @@ def embed_data(
     no_tracklets = "no tracklets: `polyplink doctor` lists options that give some"
     warnings = [] if tracklet_count or not procedures else [no_tracklets]
     return Result(encoded, counts, [*printed, *mean_aps_text(mean_ap)], warnings)
+
+
+def _is_parquet(path: Path) -> bool:
+    """Whether a file is a Parquet file, by its first bytes."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
 
 
 def start_embedding(

@@ -610,23 +610,13 @@ def write_data(folder: Path, data: DataSet) -> None:
             write_json(new / _MAP, data.adenoma)
 
 
-def is_table(path: Path) -> bool:
-    """Whether a file is a Parquet file, by its first bytes."""
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
-
-
 def read_table(path: Path, hint: str, columns: pl.Schema | None = None) -> pl.DataFrame:
-    """Read a Parquet file.
-
-    Args:
-        path: The file.
-        hint: How to fix a broken file.
-        columns: The columns to return, with their types; None for those of the file.
+    """Read a Parquet file, or some of its columns, cast to the types of `columns`.
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        PolyplinkError: If the file is broken, lacks a column or exceeds a limit (`limits.py`).
+        PolyplinkError: If the file is broken or lacks a column (with `hint`), or exceeds a limit
+            (`limits.py`).
     """
     table = read_table_with_metadata(path, hint)[0]
     if columns is None:

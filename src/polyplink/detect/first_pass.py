@@ -37,7 +37,7 @@ from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import Recording
 from polyplink.tracklets.crops import cut, enlarge, read_array
 from polyplink.tracklets.detection_crops import PLACES, read_saved_crops, write_saved_crops
-from polyplink.tracklets.scenes import SceneFinder, write_scenes
+from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_scenes
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input, update_tracks
 
@@ -235,6 +235,12 @@ def read_piece(folder: Path) -> Piece:
     )
     counted = folder / "outside.npy"  # not by earlier builds
     outside = np.array(read_array(counted, AGAIN)) if counted.exists() else np.array(0)
+    sound = (scenes.ndim, scenes.dtype.kind) == (2, "i")
+    sound &= {(number.ndim, number.dtype.kind) for number in (lost, outside)} == {(0, "i")}
+    sound &= scenes.shape[-1:] == (2,) and is_state(finder)
+    sound = sound and all(are_counts(numbers) for numbers in (scenes, lost, outside))
+    if not sound:  # these files have no checksum
+        raise PolyplinkError(f"{folder} is damaged", AGAIN)
     return Piece(boxes, places, scenes, finder, int(lost), int(outside))
 
 

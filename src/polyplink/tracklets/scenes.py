@@ -9,6 +9,7 @@ counts as a return to the earlier scene, and its tracks continue.
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +26,33 @@ LEAST, TIMES = 12.0, 3.0  # least difference at a cut: grey levels, and relative
 BEFORE = 4  # number of recent differences; several, because frames may be duplicated
 LASTING = 12  # frames: a shorter scene does not replace the one that may return
 AREA = SIDE * SIDE
+STATE = 2 * AREA + BEFORE + 4  # length of a finder's state
 SCHEMA = pl.Schema({"procedure_id": pl.String, "frame": pl.Int32, "scene": pl.Int32})
+
+
+def are_counts(numbers: npt.NDArray[Any]) -> bool:
+    """Whether all values are valid numbers of frames or scenes."""
+    with np.errstate(invalid="ignore"):
+        return bool(((numbers >= 0) & (numbers < 1 << 31) & (numbers % 1 == 0)).all())
+
+
+def is_state(array: npt.NDArray[Any]) -> bool:
+    """Whether an array read from a file can be the `state` of a `SceneFinder`."""
+    if array.dtype != np.float64 or array.shape not in ((0,), (STATE,)):
+        return False
+    levels = array[:-4]  # images and differences; infinite if there was no earlier scene
+    in_range = (levels >= 0) & ((levels <= 255) | np.isposinf(levels))
+    return bool(in_range.all()) and are_counts(array[-4:])
 
 
 class SceneFinder:
     """Numbers the scenes of a recording, frame by frame.
 
     Attributes:
-        state: (2 * AREA + BEFORE + 4,) small images of the last frame and of the last frame of the
-            previous scene, the recent differences, the numbers of the current scene, of the newest
-            scene and of the previous scene, and the length of the current scene in frames. Empty
-            before the first frame.
+        state: (STATE,) small images of the last frame and of the last frame of the previous scene,
+            the recent differences, the numbers of the current scene, of the newest scene and of the
+            previous scene, and the length of the current scene in frames. Empty before the first
+            frame.
 
     Example:
         >>> finder = SceneFinder()
