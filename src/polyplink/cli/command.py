@@ -197,12 +197,12 @@ def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
     page = getattr(context, "command_path", "polyplink")
     text = " ".join(message().split()).rstrip(".").replace("Value error, ", "")
     if text.startswith("Got unexpected extra argument"):
-        several = sum(is_video(word) for word in words) > 1
-        text += (
-            "; list the files of one recording in a playlist (.m3u), and name this"
-            if several
-            else "; put a name that has spaces in quotes"
-        )
+        if sum(is_video(word) for word in words) > 1:
+            text += "; list the files of one recording in a playlist (.m3u), and name this"
+        else:
+            options = [option for known in context.command.params for option in known.opts]
+            out = "name the output folder with --out, or " if "--out" in options else ""
+            text += f"; {out}put a name that has spaces in quotes"
     if type(error).__name__ == "MissingParameter" and context is not None:
         text = missing_argument(context, words[page.count(" ") :]) or text
     if getattr(error, "option_name", None) in ("-o", "--out") and context is not None:
