@@ -265,7 +265,7 @@ WRONG_ARGUMENTS = {
     ("evaluate", "my run"): "DATA missing: type `polyplink evaluate 'my run' DATA`; see",
     ("evaluate", "{data}"): "WEIGHTS missing: type `polyplink evaluate WEIGHTS {data}`; see",
     ("index", "build", "run"): "DATA missing: type `polyplink index build run DATA`; see",
-    ("run", "patient", "one.mp4"): "folder with --out, or put a name that has spaces in quotes; see `polyplink run",
+    ("run", "patient", "one.mp4"): "with --out, or put a name that has spaces in quotes; see",
     ("run", "one.mp4", "two.mp4"): "in a playlist (.m3u), and name this; see `polyplink run",
     ("hand-off", "x", "--language", "fr"): "'--language': 'fr' is not one of 'en', 'de',",
     ("count", "x", "y", "--language", "fr"): "'--language': 'fr' is not one of 'en', 'de',",
