@@ -20,7 +20,8 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.counting import link
 from polyplink.counting.corrections import Correction, append_correction
 from polyplink.encoders.encode import read_embeddings, write_embeddings
-from polyplink.serve.cut_tracklets import cut_rows
+from polyplink.models.shipped import ENCODER, shipped_model
+from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import identified, reviewed
 from polyplink.serve.pictures import OPEN_VIDEOS, Pictures, parse_mask
@@ -481,6 +482,14 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     for _ in range(4):
         after = elsewhere.correct(0, {"kind": "undo", "of": elsewhere.procedure(0)["undo"]})
     assert after["groups"] == before["groups"]
+
+
+def test_a_shipped_encoder_is_found_after_the_count_was_moved(desk: Desk, tmp_path: Path) -> None:
+    shipped = shipped_model(ENCODER)
+    count = replace(desk.count, weights=shipped.sha256[:16], weights_file="../gone/e.safetensors")
+    assert PartVectors(tmp_path, count, desk.prepared).weights == shipped.path
+    own = PartVectors(tmp_path, desk.count, desk.prepared).weights
+    assert own == tmp_path / desk.count.weights_file
 
 
 def test_an_index_adds_similar_views_of_other_folders(

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from polyplink.core.artefacts import KEY_DIGITS
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.result import Count
 from polyplink.encoders.encode import Embeddings, read_embeddings, write_embeddings
+from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import placed
 from polyplink.tracklets.prepare import Prepared
 from polyplink.tracklets.sampling import part_of_tracklet
@@ -54,6 +56,17 @@ def cut_rows(
     return placed(parts, prepared.spans)
 
 
+def weights_of(count: Count, out: Path) -> Path:
+    """The weights of a count: a shipped encoder wherever it is installed, or the file it names.
+
+    Args:
+        count: The count.
+        out: Its folder.
+    """
+    shipped = [m.path for m in models() if count.weights.startswith(m.sha256[:KEY_DIGITS])]
+    return shipped[0] if shipped else out / count.weights_file
+
+
 class PartVectors:
     """Vectors of parts of tracklets, embedded from their crops once and stored beside the count.
 
@@ -65,7 +78,7 @@ class PartVectors:
 
     def __init__(self, out: Path, count: Count, prepared: Prepared) -> None:
         self.path, self.count, self.prepared = out / FILE, count, prepared
-        self.weights = out / count.weights_file
+        self.weights = weights_of(count, out)
 
     @cached_property
     def _stored_vectors(self) -> dict[str, np.ndarray]:
