@@ -694,16 +694,18 @@ def test_language_and_theme_are_remembered(context: BrowserContext, address: str
     assert PAGE_ERRORS[page] == []
 
 
-@pytest.mark.parametrize("width", [400, 800, 1400])
+@pytest.mark.parametrize("width", [400, 641, 800, 1400])
 def test_the_page_fits_any_width(context: BrowserContext, address: str, width: int) -> None:
     page = open_page(context, address, "#/")
     overview = page.evaluate("fetch('/api/overview').then((answer) => answer.json())")
-    overview["procedures"][1]["id"] = LONG_NAME
+    overview["procedures"][1] |= {"id": LONG_NAME, "corrected": True, "done": True}
     context.route("**/api/overview", lambda route: route.fulfill(json=overview))
     page.reload()
     page.set_viewport_size({"width": width, "height": 850})
     expect(page.locator("#open-1")).to_have_text(LONG_NAME)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for language in ("en", "de", "it"):
+        page.locator("#language").select_option(language)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("#open-1").click()
     ask(page)
     for language in ("en", "de", "it"):
