@@ -484,12 +484,12 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     assert after["groups"] == before["groups"]
 
 
-def test_a_shipped_encoder_is_found_after_the_count_was_moved(desk: Desk, tmp_path: Path) -> None:
+def test_a_moved_count_uses_the_shipped_encoder_of_this_machine(desk: Desk, tmp_path: Path) -> None:
     shipped = shipped_model(ENCODER)
     count = replace(desk.count, weights=shipped.sha256[:16], weights_file="../gone/e.safetensors")
     assert PartVectors(tmp_path, count, desk.prepared).weights == shipped.path
-    own = PartVectors(tmp_path, desk.count, desk.prepared).weights
-    assert own == tmp_path / desk.count.weights_file
+    named = PartVectors(tmp_path, desk.count, desk.prepared).weights
+    assert named == tmp_path / desk.count.weights_file
 
 
 def test_an_index_adds_similar_views_of_other_folders(
