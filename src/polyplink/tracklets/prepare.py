@@ -149,7 +149,10 @@ class Prepared:
         Raises:
             PolyplinkError: If a name is not a procedure of this part.
         """
-        check_procedures(procedures, self.procedures)
+        unknown = sorted(set(procedures) - set(self.procedures))
+        if unknown:
+            choices = ", ".join(self.procedures[:5]) or "none"
+            raise PolyplinkError(f"no procedure {unknown[0]!r}", f"choose among: {choices} ...")
         is_selected = pl.col("procedure_id").is_in(list(procedures))
         rows, uncut = self.tracklets.filter(is_selected), self.uncut.filter(is_selected)
         return dataclasses.replace(self, procedures=tuple(procedures), tracklets=rows, uncut=uncut)
@@ -189,18 +192,6 @@ def lost_boxes(prepared: Prepared) -> dict[str, int]:
         min_length=has_polyp.sum(), min_seconds=(~has_polyp & ~weak).sum(), low=weak.sum()
     ).row(0, named=True)
     return {"boxes": boxes.height, **counts}
-
-
-def check_procedures(names: Sequence[str], available: Sequence[str]) -> None:
-    """Refuse names that are not available procedures.
-
-    Raises:
-        PolyplinkError: If a name is unknown.
-    """
-    unknown = sorted(set(names) - set(available))
-    if unknown:
-        choices = ", ".join(list(available)[:5]) or "none"
-        raise PolyplinkError(f"no procedure {unknown[0]!r}", f"choose among: {choices} ...")
 
 
 def prepared_folder(folder: Path, settings: PrepareSettings) -> Path:
@@ -284,7 +275,6 @@ def prepare(
         names = data.part(procedures)
     else:
         names = list(procedures)
-    check_procedures(names, data.part(None))
     target = prepared_folder(folder, settings)
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
     with storing_in(folder):
