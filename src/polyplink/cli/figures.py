@@ -1,6 +1,8 @@
 """The verb `figures`: plots of encoders on a data set, in the style of the papers."""
 
+import base64
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
@@ -11,12 +13,25 @@ from polyplink.cli.options import TrackletOptions, check_inputs, named_files, na
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS, FIGURES
-from polyplink.core.results import FigureFiles, Progress, Result
+from polyplink.core.results import Progress, Result
 from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
+
+
+class FigureFiles(list[Path]):
+    """Paths of figure files; a notebook shows the pictures."""
+
+    def _repr_html_(self) -> str:
+        return "\n".join(
+            '<img style="max-width: 45rem; width: 100%; background: #fff" '
+            f'alt="{escape(path.stem)}" src="data:image/png;base64,'
+            f'{base64.b64encode(path.read_bytes()).decode()}">'
+            for path in self
+            if path.suffix == ".png"
+        )
 
 
 @verb

@@ -3,14 +3,12 @@
 A result is a Python value, and how the command line and a notebook show it.
 """
 
-import base64
 import json
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from html import escape
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from typer import echo
@@ -140,16 +138,3 @@ class ShownFields:
         cells = (f"<tr><th>{name}</th><td>{_escaped(str(v))}</td></tr>" for name, v in rows)
         table = f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
         return "\n".join([table, *map(_printed, self._tables())])
-
-
-class FigureFiles(list[Path]):
-    """Paths of figure files; a notebook shows the pictures."""
-
-    def _repr_html_(self) -> str:
-        return "\n".join(
-            '<img style="max-width: 45rem; width: 100%; background: #fff" '
-            f'alt="{escape(path.stem)}" src="data:image/png;base64,'
-            f'{base64.b64encode(path.read_bytes()).decode()}">'
-            for path in self
-            if path.suffix == ".png"
-        )
