@@ -191,41 +191,11 @@ def build_report(
         basis=part.cover.basis_of(procedure.low for procedure in counted) or "",
         ask_below=part.point.ask_below,
         language=language,
-        **_provenance(prepared),
+        **provenance(prepared),
     )
 
 
-def comparison_report(
-    title: str,
-    prepared: Prepared,
-    comparison: "Comparison",
-    *,
-    seconds: Mapping[str, float],
-    notes: tuple[str, ...] = (),
-    warnings: Sequence[str] = (),
-) -> Report:
-    """A page with only a table of methods.
-
-    Args:
-        title: Headline.
-        prepared: The procedures that were measured.
-        comparison: The table.
-        seconds: Time per stage.
-        notes: Notes.
-        warnings: Warnings, one sentence each.
-    """
-    return Report(
-        title=title,
-        crops=prepared.key,
-        comparison=comparison,
-        seconds=named_stages(seconds),
-        notes=notes,
-        warnings=tuple(warnings),
-        **_provenance(prepared),
-    )
-
-
-def _provenance(prepared: Prepared) -> dict[str, Any]:
+def provenance(prepared: Prepared) -> dict[str, Any]:
     """The data sets, date, machine and crop settings of a page, as fields of `Report`."""
     names, computer = prepared.data.procedures["dataset"].unique().sort().to_list(), machine()
     return {

@@ -327,15 +327,16 @@ def _printed_tables(result: Studied) -> list[Any]:
 def _write_page(
     out: Path, result: Studied, encoded: "Encoded", basis: str, seconds: Mapping[str, float]
 ) -> None:
-    from polyplink.report.contents import comparison_report
+    from polyplink.report.contents import Report, named_stages, provenance
     from polyplink.report.page import write_report
 
-    page = comparison_report(
-        "Study",
-        encoded.prepared,
-        replace(result.comparison, note=f"Figures: {basis}."),
-        warnings=result.failed,
-        seconds=seconds,
+    page = Report(
+        title="Study",
+        crops=encoded.prepared.key,
+        comparison=replace(result.comparison, note=f"Figures: {basis}."),
+        seconds=named_stages(seconds),
+        warnings=tuple(result.failed),
+        **provenance(encoded.prepared),
     )
     write_report(out / "report.html", page)
 
