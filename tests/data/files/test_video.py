@@ -1,5 +1,6 @@
 import base64
 import random
+import struct
 import zlib
 from contextlib import suppress
 from fractions import Fraction
@@ -120,6 +121,15 @@ def test_frames_stated_after_the_end_of_a_file_are_missing(
     with open_video(path) as video:
         assert video.n_frames < 3 * N
         assert abs(video.n_frames + video.n_missing - 4 * N) <= 2
+
+
+def test_a_damaged_duration_adds_no_frames(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mkv", N)
+    content, duration = path.read_bytes(), b"\x44\x89\x88"  # the element and its size, 8 bytes
+    head, rest = content.split(duration, 1)
+    path.write_bytes(head + duration + struct.pack(">d", 1e15) + rest[8:])
+    with open_video(path) as video:
+        assert (video.n_frames, video.n_missing) == (N, 0)
 
 
 def test_formats_that_do_not_list_their_frames_have_none_missing(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Times = npt.NDArray[np.int64]
 
 _WORTH_SEEKING = 16  # frames; decoding fewer is faster than seeking
+_MOST_MISSING = 20  # times the frames that are there
 _UNSURE = 16  # frames with uncertain numbers after a lost one, if frames are only counted
 NOTICEABLE = 0.5  # seconds by which times may drift unmentioned: they are shown in whole seconds
 _EARLY = 1 << 24  # time units of any stream, back from its first packet
@@ -437,7 +438,8 @@ def _missing_frames(
         missing = stream.frames - n_frames
     elif container.duration and len(container.streams) == 1 and end is not None and fps:
         missing = round((container.duration / 1e6 - end) * fps)
-    return missing if missing > (fps or 0) else 0  # what is stated may be off by some frames
+    # What is stated may be off by some frames, and far off in a damaged header.
+    return missing if (fps or 0) < missing < _MOST_MISSING * n_frames else 0
 
 
 def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:
