@@ -13,7 +13,6 @@ from polyplink.associate.affinity_propagation import (
     MAX_ITER,
     propagate,
     settle,
-    tie_noise,
     with_noise,
 )
 from polyplink.core.errors import PolyplinkError
@@ -128,7 +127,6 @@ def test_the_number_of_preferences_and_passed_noise_do_not_change_labels() -> No
     labels, _ = propagate(S, PREFERENCES)
     for count in (1, 3, 4, 5):
         np.testing.assert_array_equal(propagate(S, PREFERENCES[:count])[0], labels[:count])
-    np.testing.assert_array_equal(propagate(S, PREFERENCES, tie_noise(50))[0], labels)
 
 
 def test_the_input_is_not_changed_and_the_diagonal_is_not_read() -> None:

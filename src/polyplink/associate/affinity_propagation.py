@@ -239,32 +239,24 @@ def _assign(S: Reals, is_exemplar: Mask, labels: Labels) -> None:
         labels[k] = number[exemplars[choice[k]]]
 
 
-def tie_noise(n: int) -> Reals:
-    """scikit-learn's noise (n, n) for breaking ties, before it is scaled to the last bit."""
-    return np.random.RandomState(SEED).standard_normal((n, n))
-
-
-def with_noise(S: Reals, preferences: Reals, noise: Reals | None = None) -> tuple[Reals, Reals]:
+def with_noise(S: Reals, preferences: Reals) -> tuple[Reals, Reals]:
     """Break ties as scikit-learn does: with noise in the last bit, from a fixed seed.
 
     Args:
         S: Similarities (n, n).
         preferences: Preferences (p,).
-        noise: `tie_noise(n)`, if it was computed before.
 
     Returns:
         The similarities (n, n), and a diagonal for every preference (p, n).
     """
-    noise = tie_noise(len(S)) if noise is None else noise
+    noise = np.random.RandomState(SEED).standard_normal(S.shape)
     real = np.finfo(np.float64)
     columns = preferences[:, None]
     diagonals = columns + (real.eps * columns + real.tiny * 100) * np.diag(noise)
     return S + (real.eps * S + real.tiny * 100) * noise, diagonals
 
 
-def propagate(
-    S: npt.ArrayLike, preferences: npt.ArrayLike, noise: Reals | None = None
-) -> tuple[Labels, Mask]:
+def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, Mask]:
     """Affinity propagation of one procedure under many preferences.
 
     The damping is 0.9; a run converges after 50 rounds without change and stops after 500. Without
@@ -277,7 +269,6 @@ def propagate(
     Args:
         S: Similarities (n, n); the diagonal is not read.
         preferences: Preferences (p,); a larger one gives more clusters.
-        noise: `tie_noise(n)`, to share it between calls for the same number of tracklets.
 
     Returns:
         Labels (p, n), int32, from 0 without gaps in the order of the exemplars; converged (p,).
@@ -299,7 +290,7 @@ def propagate(
     if lowest == highest:
         labels[all_preferences > highest] = np.arange(n)
         return labels, converged
-    noisy, diagonals = with_noise(similarity, all_preferences, noise)
+    noisy, diagonals = with_noise(similarity, all_preferences)
     np.fill_diagonal(noisy, -np.inf)
     # Under a preference above every similarity all are exemplars from round 1: no run is needed.
     alone = (diagonals > noisy.max(axis=1)).all(axis=1)

@@ -137,9 +137,8 @@ class TemporalAP:
 
         With alpha 1 time does not matter, so all gammas share one clustering.
         """
-        from polyplink.associate.affinity_propagation import propagate, tie_noise  # noqa: PLC0415
+        from polyplink.associate.affinity_propagation import propagate  # noqa: PLC0415
 
-        noise = tie_noise(len(V))
         keys = [(s.alpha, 0.0 if s.alpha == 1 else s.gamma, s.preference) for s in settings]
         distinct = dict.fromkeys(keys)
         groups = [list(group) for _, group in groupby(distinct, key=lambda key: key[:2])]
@@ -148,7 +147,7 @@ class TemporalAP:
             group: list[tuple[float, float, float]],
         ) -> tuple[Labels, npt.NDArray[np.bool_]]:
             S = TemporalAP(*group[0]).similarity(V, positions)
-            return propagate(S, [preference for *_, preference in group], noise)
+            return propagate(S, [preference for *_, preference in group])
 
         with ThreadPoolExecutor(threads) as pool:
             parts = list(pool.map(propagate_all, groups))
