@@ -81,22 +81,6 @@ NAMED: Mapping[str, Maps] = {
     "tsa-adenoma": {name: _adenoma_map(words, tsa=True) for name, words in _WORDS.items()},
 }
 
-# Term of a release -> common segment.
-SEGMENTS: Mapping[str, str] = {
-    "cecum": "cecum",
-    "ascending": "ascending",
-    "ascending_colon": "ascending",
-    "hepatic_flexure": "hepatic flexure",
-    "transverse": "transverse",
-    "transverse_colon": "transverse",
-    "splenic_flexure": "splenic flexure",
-    "descending": "descending",
-    "descending_colon": "descending",
-    "sigma": "sigmoid",
-    "sigmoid": "sigmoid",
-    "sigmoid_colon": "sigmoid",
-    "rectum": "rectum",
-}
 _SPELLINGS = {"trasnverse": "transverse", "caecum": "cecum"}
 
 # Two data sets, and the reason of their overlap.
@@ -203,7 +187,7 @@ def label_polyps(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> 
         codes = {word: None if label is None else int(label) for word, label in words.items()}
         hint = f"add it to the map, which has: {', '.join(words)}"
         problem = "is not in the adenoma map"
-        coded = _translate(classes, codes, "histology class", problem, hint)
+        coded = _translate(classes, codes, problem, hint)
         labels = labels.scatter(of_data_set.arg_true(), coded.cast(pl.Int8))
     return labels
 
@@ -225,32 +209,14 @@ def common_histology(classes: pl.Series) -> pl.Series:
         ['adenoma', 'adenoma', 'hyperplastic']
     """
     hint = f"write it as one of these: {', '.join(HISTOLOGY)}"
-    return _translate(classes, HISTOLOGY, "histology class", "has no common class", hint)
+    return _translate(classes, HISTOLOGY, "has no common class", hint)
 
 
-def common_location(sites: pl.Series) -> pl.Series:
-    """Map the locations of data sets to common segments of the colon (see `SEGMENTS`).
-
-    Args:
-        sites: Text, the column location of n polyps, in any spelling; null if unknown.
-
-    Returns:
-        Text, n; null if unknown.
-
-    Raises:
-        PolyplinkError: If a term has no common segment.
-    """
-    hint = f"write it as one of these: {', '.join(SEGMENTS)}"
-    return _translate(normalise_location(sites), SEGMENTS, "location", "has no common class", hint)
-
-
-def _translate(
-    words: pl.Series, mapping: Mapping[str, Any], name: str, problem: str, hint: str
-) -> pl.Series:
-    """Replace words by their values in a mapping; null stays, and an unknown word is an error."""
+def _translate(words: pl.Series, mapping: Mapping[str, Any], problem: str, hint: str) -> pl.Series:
+    """Replace histology classes by their values in a mapping; null stays, no other is allowed."""
     unknown = words.filter(words.is_not_null() & ~words.is_in(list(mapping)))
     if unknown.len():
-        raise PolyplinkError(f"{name} {unknown[0]!r} {problem}", hint)
+        raise PolyplinkError(f"histology class {unknown[0]!r} {problem}", hint)
     return words.replace_strict(dict(mapping), default=None)
 
 
