@@ -14,7 +14,7 @@ from polyplink.associate.clusterers import LearnedLinks, TemporalAP
 from polyplink.associate.identities import OperatingPoint
 from polyplink.core.messages import Message, text_of
 from polyplink.counting.result import CountedQuestion, CountedTracklet
-from polyplink.data.faults import Faults, place_of
+from polyplink.data.faults import Faults
 from polyplink.report.contents import (
     Report,
     ReportedProcedure,
@@ -113,7 +113,9 @@ def reports() -> list[Report]:
     temporal = OperatingPoint(TemporalAP(0.5, 1.0, -0.5), None, "DATA-1", form="raw_l2")
     faults = Faults()
     for name in ("DATA-1", "DATA-2"):
-        faults.fault(Message("import.no_area"), place_of(f"{name}, line 3"), "")
+        faults.fault(
+            Message("import.no_area"), Message("place.line", {"file": name, "number": 3}), ""
+        )
         faults.warn(Message("import.unknown_column", {"table": "DATA-1"}), name)
     recorded = replace(
         report(),

@@ -1,21 +1,20 @@
 """Faults of a source: left out and counted, or raised at once."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError, one_line
-from polyplink.core.messages import Message, catalogue
+from polyplink.core.messages import Message
 
 LONGEST_NAME = 600  # characters of a name or place of the source in a warning
 LEFT_OUT = "import.left_out"  # kind of the warning about a fault
 NOTED = "import.noted"  # kind of a warning about something that is used
 
 Place = str | Message  # a name of the source, or a place in one of its files
+_SEPARATOR = "\x1f"  # of the parts of a place in a column; in no name
 
 
 class Rule(NamedTuple):
@@ -196,45 +195,29 @@ def warn_of_rate(procedures: pl.DataFrame, unused: pl.Expr, used: pl.Expr, fault
 
 
 def place_text(kind: str, **values: pl.Expr | str) -> pl.Expr:
-    """Places in a source as English text, for a column `at`; `place_of` makes messages of them.
+    """Places in a source as text for a column `at`, from which `place_of` makes messages.
 
     Args:
         kind: Kind of place in the catalogue ("place.line").
         values: The values of its sentence, or names of their columns.
-
-    Example:
-        >>> table = pl.DataFrame({"line": [7]})
-        >>> table.select(place_text("place.line", file=pl.lit("boxes.csv"), number="line")).item()
-        'boxes.csv, line 7'
     """
-    sentence = catalogue("en")[kind]
-    names = re.findall(r"\{(\w+)\}", sentence)
-    return pl.format(re.sub(r"\{\w+\}", "{}", sentence), *(values[name] for name in names))
+    parts: list[pl.Expr | str] = [pl.lit(kind)]
+    for name, value in values.items():
+        parts += [pl.lit(name), value]
+    return pl.concat_str(parts, separator=_SEPARATOR)
 
 
 def place_of(text: str) -> Place:
-    """The place that a text names, as a message; the text itself if it is no sentence of a place.
+    """The place that a value of a column `at` stands for; a name that is no `place_text` as it is.
 
     Example:
-        >>> place_of("boxes.csv, line 7").text("de")
+        >>> table = pl.DataFrame({"line": [7]})
+        >>> at = table.select(place_text("place.line", file=pl.lit("boxes.csv"), number="line"))
+        >>> place_of(at.item()).text("de")
         'boxes.csv, Zeile 7'
     """
-    for kind, pattern in _patterns():
-        match = pattern.fullmatch(text)
-        if match is not None:
-            return Message(kind, match.groupdict())
-    return text
-
-
-@cache
-def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
-    """Kinds and patterns of the places that `place_text` writes."""
-    patterns = []
-    for kind, sentence in catalogue("en").items():
-        if kind.startswith("place.") and "{file}" in sentence:
-            pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(sentence))
-            patterns.append((kind, re.compile(pattern, re.DOTALL)))
-    return patterns
+    kind, *values = text.split(_SEPARATOR)
+    return Message(kind, dict(zip(values[::2], values[1::2], strict=True))) if values else text
 
 
 def with_value(where: Place, value: str) -> Message:

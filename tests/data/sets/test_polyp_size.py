@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.faults import Faults
+from polyplink.data.faults import Faults, place_of
 from polyplink.data.sets.polyp_size import import_polyp_size, read_side_boxes, write_polyp_size
 from tests.data.public_sets import assert_same, picture, small_polyp_size
 from tests.data.sample_sets import data_set, procedure_row
@@ -108,7 +108,8 @@ def test_side_boxes_are_read_by_video(tmp_path: Path) -> None:
         b"\xef\xbb\xbfvideo_id,frame,x,y,w,h,score\r\nVideo01,0,1,2,3,4.5,0.5\r\n1,2,1,2,3,4,\r\n"
         b"02.mp4,5.0,0,0,1,1,\r\n"
     )
-    assert read_side_boxes(path, Faults(strict=True)).rows() == [
+    boxes = read_side_boxes(path, Faults(strict=True))
+    assert [(*box, str(place_of(at))) for *box, at in boxes.rows()] == [
         ("01", 0, 1, 2, 3, 4.5, "boxes.csv, line 2"),
         ("01", 2, 1, 2, 3, 4, "boxes.csv, line 3"),
         ("02", 5, 0, 0, 1, 1, "boxes.csv, line 4"),

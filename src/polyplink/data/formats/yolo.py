@@ -17,7 +17,7 @@ from polyplink.core.artefacts import atomic_folder, write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import file_name, relative_path
-from polyplink.data.faults import Faults, leave_out, place_text
+from polyplink.data.faults import Faults, leave_out, place_of, place_text
 from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.images import image_size
 from polyplink.data.files.trees import decode_text, image_names, walk_files
@@ -352,7 +352,7 @@ def _in_pixels(boxes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None)
     unknown = boxes.filter(pl.col("width").is_null())
     if unknown.height:
         raise ImportOptionError(
-            f"{unknown['at'][0]}: the size of its frame is unknown",
+            f"{place_of(unknown['at'][0])}: the size of its frame is unknown",
             "give the size of the frames with --size WxH, or put the images next to the labels",
         )
     return boxes.with_columns(
@@ -369,7 +369,8 @@ def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
     if sixth == "track" and (value != value.floor()).any():
         first = boxes.filter(pl.col("sixth") != pl.col("sixth").floor()).row(0, named=True)
         raise PolyplinkError(
-            f"{first['at']}: the sixth value, {first['sixth']:g}, is not the number of a track",
+            f"{place_of(first['at'])}: the sixth value, {first['sixth']:g}, is not the number of a "
+            "track",
             "give --sixth score",
         )
     if sixth is None and value.len() and boxes["seventh"].null_count() == boxes.height:
@@ -380,7 +381,8 @@ def _meaning(boxes: pl.DataFrame, sixth: str | None) -> str:
             sixth = "track"
         else:
             raise ImportOptionError(
-                f"{boxes['at'][0]}: the sixth value may be a score or a track, all are 0 or 1",
+                f"{place_of(boxes['at'][0])}: the sixth value may be a score or a track, all are 0 "
+                "or 1",
                 "choose with --sixth score or --sixth track",
             )
     return sixth or "score"
