@@ -61,12 +61,13 @@ def test_length_groups_hold_every_tracklet_once_within_the_limit(
 @pytest.mark.parametrize("config", [TRANSFORMER, CLIPS], ids=["frames", "clips"])
 @pytest.mark.parametrize(("per_pass", "most"), [(1, 2), (7, 30)])
 def test_vectors_do_not_depend_on_blocks_and_groups(
-    config: AnyEncoderConfig, per_pass: int, most: int
+    config: AnyEncoderConfig, per_pass: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths, encoder = [5, 2, 9, 3, 9], random_encoder(config)
     frames = random_crops(sum(lengths))
-    embedder = NetworkEmbedder(encoder, frames_per_pass=per_pass, most_tokens=most)
-    vectors = embedder(frames.numpy(), lengths)
+    monkeypatch.setattr("polyplink.encoders.embed.FRAMES_PER_PASS", per_pass)
+    monkeypatch.setattr("polyplink.encoders.embed.MOST_TOKENS", most)
+    vectors = NetworkEmbedder(encoder)(frames.numpy(), lengths)
     for vector, part in zip(vectors, torch.split(frames, lengths), strict=True):
         vector_alone = encoder(part, [len(part)]).tracklet
         assert np.allclose(vector, vector_alone[0].numpy(), atol=1e-5)

@@ -22,7 +22,9 @@ from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
 Embedder = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 """Crops uint8 (n, h, w, 3) of tracklets of the given lengths, packed, to vectors (b, d)."""
 
-PIXELS_PER_PASS = 16 * 224 * 224  # of crops that pass through the backbone together on a CPU
+FRAMES_PER_PASS = 256  # frames that pass through the backbone together
+PIXELS_PER_PASS = 16 * 224 * 224  # the same on a CPU, pixels of crops
+MOST_TOKENS = 8192  # tokens, including padding, that are aggregated together
 CLOSE = 1e-5  # largest difference of folded features, as a share of the largest feature
 
 
@@ -60,8 +62,6 @@ class NetworkEmbedder:
 
     Args:
         encoder: The encoder; it is set to evaluation mode.
-        frames_per_pass: Number of frames that pass through the backbone together.
-        most_tokens: Number of tokens, including padding, that are aggregated together.
         compute: Precision, "float32" or "bf16"; None for the default of its device.
         frozen: Whether the encoder's weights will not change. Then, on a CPU in float32, a faster
             copy is used (`folded`).
@@ -71,14 +71,10 @@ class NetworkEmbedder:
         self,
         encoder: Encoder,
         *,
-        frames_per_pass: int = 256,
-        most_tokens: int = 8192,
         compute: str | None = None,
         frozen: bool = False,
     ) -> None:
         self.encoder = encoder.eval()
-        self.frames_per_pass = frames_per_pass
-        self.most_tokens = most_tokens
         self.compute = compute
         self._quick: FrameWise | None = None  # built at the first crops
         precise = (compute or default_precision(encoder.device)) == "float32"
@@ -108,7 +104,7 @@ class NetworkEmbedder:
     ) -> Iterator[tuple[list[int], Tokens]]:
         """Groups of tracklets of similar length, and their tokens, by a frame-wise encoder."""
         features = torch.split(self._features(encoder, crops), list(lengths))  # s f each
-        for group in length_groups(lengths, self.most_tokens, beside=1):
+        for group in length_groups(lengths, MOST_TOKENS, beside=1):
             packed = torch.cat([features[i] for i in group])
             yield group, encoder.aggregate(packed, [lengths[i] for i in group])
 
@@ -117,7 +113,7 @@ class NetworkEmbedder:
     ) -> Iterator[tuple[list[int], Tokens]]:
         """Groups of tracklets of equal length, and their tokens, by a clip-wise encoder."""
         clips = np.split(crops, np.cumsum(lengths)[:-1])  # s h w 3 each
-        for group in length_groups(lengths, self.frames_per_pass, equal=True):
+        for group in length_groups(lengths, FRAMES_PER_PASS, equal=True):
             packed = self._tensor(np.concatenate([clips[i] for i in group]))
             yield group, self.encoder(packed, [lengths[i] for i in group])
 
@@ -150,7 +146,7 @@ class NetworkEmbedder:
         if self._folds:
             self._quick = self._quick or folded(encoder, crops.shape[1])
             encoder = self._quick
-        step = self.frames_per_pass
+        step = FRAMES_PER_PASS
         if encoder.device.type == "cpu":  # larger blocks would only cost memory traffic
             step = max(min(step, PIXELS_PER_PASS // (crops.shape[1] * crops.shape[2])), 1)
         edges = range(0, len(crops), step)
