@@ -17,7 +17,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
 from polyplink.evaluate.detections import measure_in_frames
 from polyplink.learn.detector import fit
-from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
+from polyplink.learn.detector.augmented_frames import TrainingFrames, draw_batch
 from polyplink.learn.detector.fit import FitConfig, FitState, fit_detector
 from polyplink.learn.detector.frames import detect_in_frames, true_boxes
 from polyplink.learn.detector.loss import assign, detection_loss
@@ -267,11 +267,12 @@ def test_the_loss_is_lowest_for_the_true_boxes() -> None:
         assert float(detection_loss(logits, shifted_boxes, truth, cells)) > float(lowest) + 0.1
 
 
-def test_augmented_boxes_stay_on_their_polyps() -> None:
+def test_augmented_boxes_stay_on_their_polyps(monkeypatch: pytest.MonkeyPatch) -> None:
     frames = frames_with_ellipses(32, seed=3)
-    plain = Augmentation(mosaic=0, empty=0, menu=0, blur=0, dark=0)
+    for share in ("MOSAIC", "EMPTY", "MENU", "BLUR", "DARK"):
+        monkeypatch.setattr(f"polyplink.learn.detector.augmented_frames.{share}", 0.0)
     rng = np.random.default_rng(0)
-    images, boxes = draw_batch(frames, np.arange(28), 96, rng, plain)
+    images, boxes = draw_batch(frames, np.arange(28), 96, rng)
     brighter = []
     for image, truth in zip(images.numpy(), boxes.numpy(), strict=True):
         for x, y, w, h in truth[np.isfinite(truth).all(1)]:
@@ -280,9 +281,10 @@ def test_augmented_boxes_stay_on_their_polyps() -> None:
             brighter.append(inside - np.median(image))
     assert len(brighter) > 25
     assert np.mean(np.array(brighter) > 0.03) > 0.9
-    repeated = draw_batch(frames, np.arange(28), 96, np.random.default_rng(0), plain)
+    repeated = draw_batch(frames, np.arange(28), 96, np.random.default_rng(0))
     assert torch.equal(images, repeated[0])  # a resumed training draws the same batches
-    empty = draw_batch(frames, np.arange(28), 96, rng, Augmentation(empty=1.0, mosaic=0))[1]
+    monkeypatch.setattr("polyplink.learn.detector.augmented_frames.EMPTY", 1.0)
+    empty = draw_batch(frames, np.arange(28), 96, rng)[1]
     assert empty.isfinite().all(2).sum() < 0.6 * boxes.isfinite().all(2).sum()
 
 

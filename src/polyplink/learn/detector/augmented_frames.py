@@ -8,7 +8,7 @@ contrast, gamma, dark views, blur, motion and noise.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,13 @@ from polyplink.detect.onnx import FILL
 GREY = FILL / 255  # colour of the area around a frame
 LEAST_VISIBLE = 0.35  # share of a box that must be in view
 LEAST_SIDE = 5.0  # pixels of the input
+
+ZOOM = (0.7, 1.9)  # smallest and largest size of a frame relative to one that fills the input
+SHIFT = 0.2  # largest shift of a frame, as a share of the input
+ASPECT = 1.3  # largest factor by which the aspect ratio changes
+# Shares of frames: mosaics; cut out beside a polyp; with a dark block at an edge; blurred, with
+# motion blur added to the same share; darkened.
+MOSAIC, EMPTY, MENU, BLUR, DARK = 0.15, 0.12, 0.1, 0.15, 0.15
 
 
 @dataclass(frozen=True)
@@ -40,31 +47,6 @@ class TrainingFrames:
     boxes: npt.NDArray[np.float32]
     procedures: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Augmentation:
-    """How strongly frames are augmented, and how often.
-
-    Attributes:
-        zoom: Smallest and largest size of a frame relative to one that fills the input.
-        shift: Largest shift of a frame, as a share of the input.
-        aspect: Largest factor by which the aspect ratio changes.
-        mosaic: Share of frames that are mosaics.
-        empty: Share of frames that are cut out beside a polyp.
-        menu: Share of frames with a dark block at an edge.
-        blur: Share of frames that are blurred; motion blur is added to the same share.
-        dark: Share of frames that are darkened.
-    """
-
-    zoom: tuple[float, float] = (0.7, 1.9)
-    shift: float = 0.2
-    aspect: float = 1.3
-    mosaic: float = 0.15
-    empty: float = 0.12
-    menu: float = 0.1
-    blur: float = 0.15
-    dark: float = 0.15
 
 
 def pad_boxes(boxes: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.float32]:
@@ -87,7 +69,6 @@ def draw_batch(
     rows: npt.NDArray[np.integer],
     side: int,
     rng: np.random.Generator,
-    augmentation: Augmentation,
 ) -> tuple[Tensor, Tensor]:
     """Augmented frames and their boxes.
 
@@ -96,7 +77,6 @@ def draw_batch(
         rows: (b,) rows of the frames of the batch.
         side: Width and height of the input, pixels.
         rng: Source of randomness.
-        augmentation: How strongly the frames are changed.
 
     Returns:
         Images (b, 3, side, side) in [0, 1]; boxes (b, k, 4), centre and size in pixels, NaN beyond
@@ -104,10 +84,10 @@ def draw_batch(
     """
     images, boxes = [], []
     for row in rows:
-        image, image_boxes = _view(frames, int(row), side, rng, augmentation)
-        if rng.random() < augmentation.mosaic:
-            image, image_boxes = _mosaic(frames, side, rng, augmentation)
-        images.append(_colour(image, rng, augmentation))
+        image, image_boxes = _view(frames, int(row), side, rng)
+        if rng.random() < MOSAIC:
+            image, image_boxes = _mosaic(frames, side, rng)
+        images.append(_colour(image, rng))
         boxes.append(image_boxes)
     stack, truth = torch.stack(images), torch.from_numpy(pad_boxes(boxes))
     for k in range(len(rows)):  # one of the eight orientations
@@ -122,7 +102,7 @@ def draw_batch(
 
 
 def _mosaic(
-    frames: TrainingFrames, side: int, rng: np.random.Generator, augmentation: Augmentation
+    frames: TrainingFrames, side: int, rng: np.random.Generator
 ) -> tuple[Tensor, npt.NDArray[np.float32]]:
     """Four random frames around a corner as one image (3, side, side), and its boxes (k, 4)."""
     x, y = (int(v) for v in rng.uniform(0.3, 0.7, 2) * side)
@@ -130,7 +110,7 @@ def _mosaic(
     for area in ((0, 0, x, y), (x, 0, side, y), (0, y, x, side), (x, y, side, side)):
         left, top, right, bottom = area
         row = int(rng.integers(len(frames.pixels)))
-        part, boxes_of_part = _view(frames, row, side, rng, augmentation, area=area)
+        part, boxes_of_part = _view(frames, row, side, rng, area=area)
         image[:, top:bottom, left:right] = part[:, top:bottom, left:right]
         boxes.append(boxes_of_part)
     return image, np.concatenate(boxes)
@@ -141,9 +121,9 @@ def _view(
     row: int,
     side: int,
     rng: np.random.Generator,
-    augmentation: Augmentation,
     *,
     area: tuple[int, int, int, int] | None = None,
+    may_be_empty: bool = True,
 ) -> tuple[Tensor, npt.NDArray[np.float32]]:
     """A frame (3, side, side) moved, zoomed and stretched, and its boxes (k, 4) in an area.
 
@@ -152,8 +132,8 @@ def _view(
         row: Row of the frame.
         side: Width and height of the input, pixels.
         rng: Source of randomness.
-        augmentation: How strongly the frame is changed.
         area: Left, top, right, bottom of the visible part of the input; None for all of it.
+        may_be_empty: Whether it may be cut out beside its polyps.
     """
     # The frame before any change: centred in the area, as large as fits.
     left, top, right, bottom = area or (0, 0, side, side)
@@ -164,13 +144,13 @@ def _view(
 
     # A random place and size. To show no polyp, the frame is enlarged until its polyps are out of
     # view; after ten failures it is placed as usual.
-    empty = len(boxes) > 0 and area is None and rng.random() < augmentation.empty
+    empty = len(boxes) > 0 and area is None and rng.random() < EMPTY and may_be_empty
     for _ in range(10):
-        low, high = (1.5, 3.0) if empty else augmentation.zoom
+        low, high = (1.5, 3.0) if empty else ZOOM
         zoom = math.exp(rng.uniform(math.log(low), math.log(high)))
-        stretch = math.exp(rng.uniform(-1, 1) * math.log(augmentation.aspect) / 2)
+        stretch = math.exp(rng.uniform(-1, 1) * math.log(ASPECT) / 2)
         extent = size * zoom * np.array([stretch, 1 / stretch])  # width, height in the input
-        reach = (extent - size) / 2 if empty else np.full(2, augmentation.shift * side)
+        reach = (extent - size) / 2 if empty else np.full(2, SHIFT * side)
         origin = centre - extent / 2 + rng.uniform(-1, 1, 2) * np.maximum(reach, 0)
         placed = boxes.reshape(-1, 2, 2) * extent + origin  # k corner axis
         clipped = placed.clip([left, top], [right, bottom])
@@ -179,7 +159,7 @@ def _view(
         if not empty or not (visible > 0).any():
             break
     else:
-        return _view(frames, row, side, rng, replace(augmentation, empty=0.0), area=area)
+        return _view(frames, row, side, rng, area=area, may_be_empty=False)
     keep = (visible >= LEAST_VISIBLE) & (sides.min(1) >= LEAST_SIDE)
 
     # The pixels of the frame at that place.
@@ -198,13 +178,13 @@ def _view(
     return image, np.concatenate([middle, sides[keep]], 1).astype(np.float32)
 
 
-def _colour(image: Tensor, rng: np.random.Generator, augmentation: Augmentation) -> Tensor:
+def _colour(image: Tensor, rng: np.random.Generator) -> Tensor:
     """Change exposure and colour of an image (3, side, side), and add blur, menus and noise."""
     side = image.shape[1]
-    if rng.random() < augmentation.blur:
+    if rng.random() < BLUR:
         kernel = int(rng.choice([3, 5]))
         image = functional.avg_pool2d(image[None], kernel, 1, kernel // 2)[0]
-    if rng.random() < augmentation.blur:  # motion along a line of `length` pixels
+    if rng.random() < BLUR:  # motion along a line of `length` pixels
         length, angle = int(rng.integers(3, 12)), rng.uniform(0, math.pi)
         steps = np.linspace(-length / 2, length / 2, length)
         moved = [
@@ -219,9 +199,9 @@ def _colour(image: Tensor, rng: np.random.Generator, augmentation: Augmentation)
     image = grey + (image - grey) * float(rng.uniform(0.6, 1.4))  # saturation
     mean = image.mean()
     image = mean + (image - mean) * float(rng.uniform(0.7, 1.3))  # contrast
-    if rng.random() < augmentation.dark:
+    if rng.random() < DARK:
         image = image * float(rng.uniform(0.3, 0.8))
-    if rng.random() < augmentation.menu:
+    if rng.random() < MENU:
         high, wide = (int(v) for v in rng.uniform(0.08, 0.3, 2) * side)
         y = 0 if rng.random() < 0.5 else side - high
         x = 0 if rng.random() < 0.5 else side - wide

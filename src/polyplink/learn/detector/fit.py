@@ -27,7 +27,7 @@ from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.encoders.device import memory_suffices
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
-from polyplink.learn.detector.augmented_frames import Augmentation, TrainingFrames, draw_batch
+from polyplink.learn.detector.augmented_frames import TrainingFrames, draw_batch
 from polyplink.learn.detector.loss import detection_loss
 from polyplink.learn.detector.yolox import YoloxNano, grid
 
@@ -103,7 +103,7 @@ class _Batches(Dataset[tuple[Tensor, Tensor]]):
         small = epoch < SMALL_EPOCHS * config.epochs
         side = max(64, round(config.side * SMALL / 32) * 32) if small else config.side
         rng = np.random.default_rng([config.seed, epoch, batch])
-        return draw_batch(self.frames, rows, side, rng, Augmentation())
+        return draw_batch(self.frames, rows, side, rng)
 
 
 def _optimiser(network: YoloxNano, config: FitConfig) -> AdamW:
