@@ -3,13 +3,8 @@
 from pathlib import Path
 
 from polyplink.data.protocols import lesion_info, published_splits, video_info
-from polyplink.data.sets.ldpolyp import write_ldpolyp
-from polyplink.data.sets.polyp_size import write_polyp_size
-from polyplink.data.sets.polypsset import write_polypsset
-from polyplink.data.sets.real_colon import write_real_colon
-from polyplink.data.sets.sun import write_sun
 from polyplink.data.tables import DataSet
-from tests.data.public_sets import picture
+from tests.data.public_sets import write_set
 from tests.data.sample_sets import HEIGHT, WIDTH, data_set, unlabelled_row
 
 FRAMES = 1
@@ -48,19 +43,19 @@ def write_complete_sets(root: Path) -> dict[str, tuple[str, ...]]:
         Format -> arguments of `polyplink import` between the format and the output folder.
     """
     real = _real_colon()
-    write_real_colon(real, root / "real-colon", frames=picture(real))
+    write_set("real-colon", real, root / "real-colon")
     ids = [f"TrainValid_{k}" for k in range(1, 101)] + [f"Test_{k}" for k in range(101, 161)]
     ldpolyp = _one_polyp_per_procedure("ldpolyp", ids, ["unused"])
-    write_ldpolyp(ldpolyp, root / "ldpolyp", frames=picture(ldpolyp))
+    write_set("ldpolyp", ldpolyp, root / "ldpolyp")
     histologies = ["Low-grade adenoma"] * 9 + ["SSL"]
     sun = _one_polyp_per_procedure("sun", [f"case{k}" for k in range(1, 101)], histologies)
-    write_sun(sun, root / "sun", frames=picture(sun))
+    write_set("sun", sun, root / "sun")
     ids = [f"val_{k}" for k in range(1, 18)] + [f"test_{k}" for k in range(1, 23)]
     polypsset = _one_polyp_per_procedure("polypsset", ids, ["adenomatous", "hyperplastic"])
-    write_polypsset(polypsset, root / "polypsset", frames=picture(polypsset))
+    write_set("polypsset", polypsset, root / "polypsset")
     histologies = ["Tubular Adenoma"] * 20 + ["Pathology Not Available"]
     size = _one_polyp_per_procedure("polyp-size", [f"{k:02d}" for k in range(1, 43)], histologies)
-    write_polyp_size(size, root / "polyp-size", frames=picture(size))
+    write_set("polyp-size", size, root / "polyp-size")
     names = ("real-colon", "ldpolyp", "sun", "polypsset", "polyp-size")
     folders: dict[str, tuple[str, ...]] = {name: (str(root / name),) for name in names}
     folders["sun"] += ("--cases", str(root / "sun" / "cases.csv"))

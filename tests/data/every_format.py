@@ -10,7 +10,7 @@ from polyplink.data.formats.yolo import import_yolo
 from polyplink.data.sets.polyp_size import import_polyp_size
 from polyplink.data.tables import Imported
 from tests.data.packing import files_of, pack
-from tests.data.public_sets import SETS, picture
+from tests.data.public_sets import SETS, write_set
 from tests.data.sample_sets import BOX_IMPORTERS, HEIGHT, WIDTH, scored_set
 
 Read = Callable[[Path], Imported]
@@ -31,7 +31,10 @@ def files_in(name: str) -> dict[str, bytes]:
         folder = Path(temporary)
         if name in SETS:
             data = SETS[name].small()
-            SETS[name].write(data, folder, frames=None if name == "real-colon" else picture(data))
+            if name == "real-colon":
+                SETS[name].write(data, folder)
+            else:
+                write_set(name, data, folder)
         else:
             convert(scored_set(), name, folder)
         return files_of(folder)

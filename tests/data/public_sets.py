@@ -7,28 +7,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import av
 import numpy as np
-from numpy.typing import NDArray
 
+from polyplink.data.files.images import encode_jpeg
 from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
 from polyplink.data.sets.polyp_size import import_polyp_size, write_polyp_size
 from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
-from polyplink.data.sets.real_colon import import_real_colon, write_real_colon
+from polyplink.data.sets.real_colon import (
+    frame_stem,
+    frames_folder,
+    import_real_colon,
+    write_real_colon,
+)
 from polyplink.data.sets.sun import import_sun, write_sun
 from polyplink.data.tables import TABLES, DataSet, Imported
 from tests.data.packing import files_of, pack
 from tests.data.sample_sets import data_set, procedure_row, unlabelled_row
-
-
-def picture(data: DataSet) -> Callable[[str, int], NDArray[np.uint8]]:
-    """An image function: grey images of each procedure's size."""
-    rows = data.procedures.select("procedure_id", "height", "width").iter_rows()
-    sizes = {procedure_id: (height, width) for procedure_id, height, width in rows}
-
-    def frame(procedure_id: str, number: int) -> NDArray[np.uint8]:
-        return np.full((*sizes[procedure_id], 3), number % 256, dtype=np.uint8)
-
-    return frame
 
 
 def assert_same(after: DataSet, before: DataSet) -> None:
@@ -152,12 +147,64 @@ SETS = {
 }
 
 
+def write_grey(path: Path, height: int, width: int) -> None:
+    """Write a grey JPEG."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode_jpeg(np.full((height, width, 3), 99, np.uint8)))
+
+
+def write_set(name: str, data: DataSet, root: Path) -> None:
+    """Write a data set in the layout of a public set, with an image of every frame."""
+    SETS[name].write(data, root)
+    for row in data.procedures.iter_rows(named=True):
+        procedure, size = row["procedure_id"], (row["height"], row["width"])
+        part, _, folder = procedure.partition("_")
+        if name == "polyp-size":
+            write_grey_video(root / f"Video{procedure}.mp4", row["n_frames"], *size)
+            continue
+        for image in images_of(name, procedure, part, folder, row["n_frames"], root):
+            write_grey(image, *size)
+
+
+def images_of(
+    name: str, procedure: str, part: str, folder: str, n_frames: int, root: Path
+) -> list[Path]:
+    """The images of a procedure in a written layout: `folder` of `part`, if it is so named."""
+    if name == "real-colon":
+        stems = (frame_stem(procedure, frame) for frame in range(n_frames))
+        return [root / frames_folder(procedure) / f"{stem}.jpg" for stem in stems]
+    if name == "ldpolyp":
+        texts = (root / part / "Annotations" / folder).iterdir()
+        return [root / part / "Images" / folder / f"{text.stem}.jpg" for text in texts]
+    if name == "polypsset":
+        below, inner = root / f"{part}2019", "" if part == "train" else folder
+        xmls = (below / "Annotation" / inner).glob("*.xml")
+        return [below / "Image" / inner / f"{xml.stem}.jpg" for xml in xmls]
+    if procedure.startswith("negative"):
+        names = [f"case_M_1_a1_ayy_image{frame + 1:04d}.jpg" for frame in range(n_frames)]
+        number = procedure.removeprefix("negative")
+        return [root / "sundatabase_negative_part1" / f"case{number}" / stem for stem in names]
+    text = root / "sundatabase_positive_part1" / "annotation_txt" / f"{procedure}.txt"
+    lines = text.read_text().split("\n") if text.is_file() else []
+    return [text.parents[1] / procedure / line.split()[0] for line in lines if line]
+
+
+def write_grey_video(path: Path, n_frames: int, height: int, width: int) -> None:
+    """Write a grey MPEG-4 video of 30 frames per second."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=30)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        pixels = np.full((height, width, 3), 99, np.uint8)
+        for _ in range(n_frames):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+
+
 @cache
 def small_files(name: str) -> dict[str, bytes]:
     """The files of the small data set of a layout, with images."""
-    data = SETS[name].small()
     with TemporaryDirectory() as folder:
-        SETS[name].write(data, Path(folder), frames=picture(data))
+        write_set(name, SETS[name].small(), Path(folder))
         return files_of(Path(folder))
 
 

@@ -1,13 +1,11 @@
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.sets.layout import write_image
 from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
-from tests.data.public_sets import assert_same, picture, small_ldpolyp
+from tests.data.public_sets import assert_same, small_ldpolyp, write_grey, write_set
 from tests.data.sample_sets import data_set, procedure_row
 from tests.data.videos import HEIGHT, WIDTH, write_video
 
@@ -16,7 +14,7 @@ PATIENT = "procedure without a known patient, treated as a separate patient"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    write_ldpolyp(small_ldpolyp(), tmp_path, frames=picture(small_ldpolyp()))
+    write_set("ldpolyp", small_ldpolyp(), tmp_path)
     return tmp_path
 
 
@@ -79,9 +77,8 @@ def test_upper_case_windows_lines_and_blanks_do_not_matter(root: Path) -> None:
 
 
 def test_sizes_come_from_the_image_or_the_publication(root: Path) -> None:
-    grey = lambda *_: np.zeros((50, 60, 3), np.uint8)  # noqa: E731
     for path in (root / "TrainValid" / "Images" / "2").iterdir():
-        write_image(path, grey, "", 0)
+        write_grey(path, 50, 60)
     for path in (root / "Test" / "Images" / "101").iterdir():
         path.unlink()
     imported = import_ldpolyp(root)

@@ -1,23 +1,17 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.sets.layout import write_image
 from polyplink.data.sets.polypsset import import_polypsset, write_polypsset
-from tests.data.public_sets import assert_same, picture, small_polypsset
+from tests.data.public_sets import assert_same, small_polypsset, write_grey, write_set
 from tests.data.sample_sets import data_set, procedure_row
-
-
-def write_grey(path: Path, height: int, width: int) -> None:
-    write_image(path, lambda *_: np.zeros((height, width, 3), np.uint8), "", 0)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """With the errors of the release: wrong sizes in XML files, annotations without an image."""
-    write_polypsset(small_polypsset(), tmp_path, frames=picture(small_polypsset()))
+    write_set("polypsset", small_polypsset(), tmp_path)
     for path in tmp_path.rglob("*.xml"):
         path.write_text(path.read_text().replace("<width>64<", "<width>65<"))
     for name in ("val2019/Annotation/10", "test2019/Annotation/10"):
@@ -27,7 +21,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_written_files_have_the_layout_of_the_release(tmp_path: Path) -> None:
-    write_polypsset(small_polypsset(), tmp_path, frames=picture(small_polypsset()))
+    write_set("polypsset", small_polypsset(), tmp_path)
     text = (tmp_path / "val2019/Annotation/10/1.xml").read_text()
     assert "<xmin> 5 </xmin>" in text
     assert "<filename>1.png</filename>" in text

@@ -14,7 +14,7 @@ from polyplink.data.sets.layout import Release, short_number, whole_edges, write
 from polyplink.data.sets.voc import VocFrame, VocObject, parse_voc_file
 from polyplink.data.tables import DataSet
 from tests.data.packing import pack
-from tests.data.public_sets import SETS, assert_same, picture, small_files, write_small
+from tests.data.public_sets import SETS, assert_same, small_files, write_set, write_small
 from tests.data.sample_sets import data_set, procedure_row, small_set
 
 IMAGES = [name for name in SETS if name != "polyp-size"]  # polyp-size has videos
@@ -55,7 +55,7 @@ def test_simulated_sets_keep_their_name(name: str, tmp_path: Path) -> None:
     small = SETS[name].small()
     renamed = small.procedures.with_columns(dataset=pl.lit("simulated tiny 3"))
     data = DataSet.of(small.detections, renamed, small.polyps)
-    SETS[name].write(data, tmp_path, frames=picture(data))
+    write_set(name, data, tmp_path)
     assert (tmp_path / "dataset.txt").read_text() == "simulated tiny 3\n"
     assert set(SETS[name].read(tmp_path).data.procedures["dataset"]) == {"simulated tiny 3"}
 

@@ -15,7 +15,7 @@ from polyplink.data.sets.sun import (
     parse_name,
     write_sun,
 )
-from tests.data.public_sets import assert_same, picture, small_sun
+from tests.data.public_sets import assert_same, small_sun, write_set
 from tests.data.sample_sets import data_set, procedure_row
 
 POSITIVE = "sundatabase_positive_part1"
@@ -24,7 +24,7 @@ RELEASED = "case_M_20181001100941_0U62372100109341_1_005_001-1_a10_ayy_image0001
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    write_sun(small_sun(), tmp_path / "sun", frames=picture(small_sun()))
+    write_set("sun", small_sun(), tmp_path / "sun")
     return tmp_path / "sun"
 
 

@@ -2,8 +2,7 @@
 
 A reader opens a `Release`, sorts its files into one `ReleasedRecording` for each procedure, reads
 annotations and tables of facts (`facts.py`) into the recordings, and joins them. A writer has the
-signature `write(data, root, *, frames=None)`: it writes a data set in the layout of a release, with
-an image for every frame for which `frames` returns one.
+signature `write(data, root)`: it writes a data set in the layout of a release, without images.
 """
 
 import re
@@ -15,8 +14,6 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import polars as pl
-import simplejpeg
-from numpy.typing import NDArray
 
 from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
@@ -38,11 +35,7 @@ Parsed = TypeVar("Parsed")
 Edges = tuple[float, float, float, float]  # left, top, right, bottom, pixels
 Size = tuple[int, int]  # width, height, pixels
 
-# A procedure's id and a frame number -> its image (height, width, 3), RGB; None: no image.
-FrameSource = Callable[[str, int], NDArray[np.uint8] | None]
-
 DATASET_FILE = "dataset.txt"  # name of a data set that is written in the layout of another one
-_QUALITY = 90  # of JPEGs
 
 # Format -> pattern of the path of one of its files in the tree.
 _MARKS: Mapping[str, re.Pattern[str]] = {
@@ -385,14 +378,6 @@ def procedures_to_write(
         for part in match.groups() or [match[0]]:
             file_name(part, exact=True)
         yield procedure, match
-
-
-def write_image(path: Path, frames: FrameSource | None, name: str, frame: int) -> None:
-    """Write the image of a frame as JPEG, creating its folder; nothing if it has no image."""
-    pixels = None if frames is None else frames(name, frame)
-    if pixels is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality=_QUALITY))
 
 
 def whole_edges(data: DataSet, layout: str) -> dict[str, dict[int, list[tuple[int, ...]]]]:

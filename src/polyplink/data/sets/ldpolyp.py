@@ -25,7 +25,7 @@ from polyplink.data.files.trees import Member, decode_text
 from polyplink.data.files.values import whole_number
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import Edges, FrameKey, FrameSource, Release
+from polyplink.data.sets.layout import Edges, FrameKey, Release
 from polyplink.data.tables import DataSet, Imported
 
 DATASET = "ldpolyp"
@@ -156,16 +156,15 @@ def parse_boxes(data: bytes, name: str) -> list[Edges]:
     return boxes
 
 
-def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
-    """Write a data set in the layout of LDPolypVideo: a text for every frame, images if available.
+def write_ldpolyp(data: DataSet, root: Path) -> None:
+    """Write a data set in the layout of LDPolypVideo: a text for every frame.
 
     The layout requires boxes of whole pixels. It has no field for polyps (number, identity, size
-    and histology are lost), patients, frame rates, scores, and image sizes (without images).
+    and histology are lost), patients, frame rates, scores, and image sizes.
 
     Args:
         data: Procedures named `TrainValid_<id>` or `Test_<id>`.
         root: Folder to write into; created if absent.
-        frames: Returns the image of a frame.
 
     Raises:
         PolyplinkError: If a procedure has another name, or a box is not of whole pixels.
@@ -180,8 +179,6 @@ def write_ldpolyp(data: DataSet, root: Path, *, frames: FrameSource | None = Non
             frame_boxes = boxes.get(name, {}).get(frame, [])
             lines = [str(len(frame_boxes)), *(" ".join(map(str, box)) for box in frame_boxes)]
             (texts / f"{frame + 1:04d}.txt").write_text("\n".join(lines) + "\n", "utf-8")
-            image = root / part / "Images" / folder / f"{frame + 1:04d}.jpg"
-            layout.write_image(image, frames, name, frame)
 
 
 LDPOLYP = Format(

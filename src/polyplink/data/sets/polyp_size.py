@@ -7,9 +7,8 @@ read from a separate file, or the whole frame is the box. Reader and writer.
 
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import polars as pl
 
@@ -23,12 +22,11 @@ from polyplink.data.files.trees import Member, Tree
 from polyplink.data.formats.csv import read_box_rows
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import facts, layout
-from polyplink.data.sets.layout import Frame, FrameSource, Release
+from polyplink.data.sets.layout import Frame, Release
 from polyplink.data.tables import DataSet, Imported, csv_text
 from polyplink.data.vocabulary import ADENOMA
 
 DATASET = "polyp-size"
-FPS = 30  # of a video that is written, if the data set has no frame rate
 _WANTED = ("size_mm", "morphology", "age", "sex", "brand", "histology")  # of the label table
 _CLASSES = {word.lower(): word for word in ADENOMA["polyp-size"]}
 _FOLD = re.compile(r"(?:^|/)((?:train|val)_\d+)\.csv$")
@@ -182,26 +180,22 @@ def _read_labels(tree: Tree, path: Path | None, faults: Faults) -> tuple[str | N
     return None, {}
 
 
-def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
-    """Write a data set in the layout of Polyp-Size: `labels.csv`, `boxes.csv`, and the videos.
+def write_polyp_size(data: DataSet, root: Path) -> None:
+    """Write a data set in the layout of Polyp-Size: `labels.csv` and `boxes.csv`.
 
     The layout has no field for polyp ids (one polyp per video), patients, scores, histology
-    classes, locations, and splits. Without the videos, the number and size of frames are lost too.
+    classes, locations, and splits. The number and size of frames are those of the videos.
 
     Args:
         data: Procedures named by two digits (`01`).
         root: Folder to write into; created if absent.
-        frames: Returns every image of a procedure, to write a video; sides must be even.
 
     Raises:
-        PolyplinkError: If a procedure has another name, or an image is missing or odd-sided.
+        PolyplinkError: If a procedure has another name.
     """
     names = "[0-9]{2}|[1-9][0-9]{2,}"
-    for procedure, match in layout.procedures_to_write(
-        data, root, DATASET, names, "by two digits, 01"
-    ):
-        if frames is not None:
-            _write_video(root / f"Video{match[0]}.mp4", procedure, frames)
+    checked = layout.procedures_to_write(data, root, DATASET, names, "by two digits, 01")
+    list(checked)  # there is no file for each
     polyps = data.polyps.unique("procedure_id", keep="last")
     rows = data.procedures.join(polyps, "procedure_id", how="left", maintain_order="left")
     labels = rows.select(
@@ -216,30 +210,6 @@ def write_polyp_size(data: DataSet, root: Path, *, frames: FrameSource | None = 
     write_text(root / "labels.csv", csv_text(labels))
     boxes = data.detections.select("procedure_id", "frame", *_SIDES)
     write_text(root / "boxes.csv", csv_text(boxes))
-
-
-def _write_video(path: Path, procedure: dict[str, Any], frames: FrameSource) -> None:
-    """Write all images of a procedure as an MPEG-4 video."""
-    import av  # noqa: PLC0415 - heavy, and only videos need it
-
-    name, width, height = procedure["procedure_id"], procedure["width"], procedure["height"]
-    if width % 2 or height % 2:
-        raise PolyplinkError(
-            f"procedure {name}: {width} x {height} cannot be a video", "give it even sides"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rate = Fraction(procedure["fps"] or FPS).limit_denominator(1001)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=rate)
-        stream.width, stream.height = width, height
-        stream.pix_fmt = "yuv420p"
-        for frame in range(procedure["n_frames"]):
-            pixels = frames(name, frame)
-            if pixels is None:
-                problem = f"procedure {name}, frame {frame}: no image"
-                raise PolyplinkError(problem, "give every frame of a video")
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        container.mux(stream.encode())
 
 
 POLYP_SIZE = Format(

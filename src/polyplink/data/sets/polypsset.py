@@ -22,7 +22,7 @@ from polyplink.data.files.trees import Member
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.format import ONE_A_VIDEO, Format, ImportOptions
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import FrameKey, FrameSource, Release, ReleasedRecording
+from polyplink.data.sets.layout import FrameKey, Release, ReleasedRecording
 from polyplink.data.sets.voc import parse_voc_file
 from polyplink.data.tables import DataSet, Imported
 from polyplink.data.vocabulary import ADENOMA
@@ -201,8 +201,8 @@ _FRAME = """<annotation>
 """
 
 
-def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
-    """Write a data set in the layout of PolypsSet: an XML for every frame, images if available.
+def write_polypsset(data: DataSet, root: Path) -> None:
+    """Write a data set in the layout of PolypsSet: an XML for every frame.
 
     As in the release, numbers are between blanks, and `filename` has another ending than the file.
     The layout requires boxes of whole pixels. It has no field for polyp ids (one polyp per video),
@@ -213,7 +213,6 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
         data: Procedures named `val_<folder>`, `test_<folder>`, or `train_<W>x<H>` with frames of
             even numbers.
         root: Folder to write into; created if absent.
-        frames: Returns the image of a frame.
 
     Raises:
         PolyplinkError: If a procedure has another name, a training box is in an odd frame, or a box
@@ -237,11 +236,9 @@ def write_polypsset(data: DataSet, root: Path, *, frames: FrameSource | None = N
             folder, word = "", "adenomatous"
             stems = {f: first + i for i, f in enumerate(range(0, len(stems), TRAIN_STEP))}
             first += len(stems)
-        below = root / f"{part}2019"
-        annotations = below / "Annotation" / folder
+        annotations = root / f"{part}2019" / "Annotation" / folder
         annotations.mkdir(parents=True, exist_ok=True)
         for frame, stem in stems.items():
-            layout.write_image(below / "Image" / folder / f"{stem}.jpg", frames, name, frame)
             text = _FRAME.format(
                 folder=xml_text(folder),
                 stem=stem,

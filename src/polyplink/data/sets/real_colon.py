@@ -39,7 +39,7 @@ from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.format import RELEASED, Format, ImportOptions
 from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets import layout
-from polyplink.data.sets.layout import Edges, FrameSource, Release
+from polyplink.data.sets.layout import Edges, Release
 from polyplink.data.sets.voc import VocObject, parse_voc
 from polyplink.data.tables import (
     POLYPS,
@@ -503,17 +503,14 @@ def format_annotations(
         yield stem, format_voc(frames_folder(name), f"{stem}.jpg", size, boxes.get(frame, ()))
 
 
-def write_real_colon(
-    data: DataSet, root: Path, *, frames: FrameSource | None = None, keep: bool = False
-) -> None:
-    """Write the annotations of every procedure, images if available, then the two tables.
+def write_real_colon(data: DataSet, root: Path, *, keep: bool = False) -> None:
+    """Write the annotations of every procedure, then the two tables.
 
     Scores, image paths, Paris classes and patients have no field in the release and are left out.
 
     Args:
         data: The data set.
         root: Folder to write into; created if absent.
-        frames: Returns the image of a frame.
         keep: Leave existing annotation folders unchanged (for a resumed run, which records the name
             of the data set itself).
 
@@ -532,9 +529,6 @@ def write_real_colon(
                 detections = boxes.get((name,), data.detections.clear())
                 for stem, text in format_annotations(procedure, detections):
                     (folder / f"{stem}.xml").write_bytes(text.encode())
-        for frame in range(0 if frames is None else procedure["n_frames"]):
-            image = root / frames_folder(name) / f"{frame_stem(name, frame)}.jpg"
-            layout.write_image(image, frames, name, frame)
     write_tables(data, root)
 
 

@@ -28,7 +28,6 @@ from polyplink.data.sets.layout import (
     Edges,
     Frame,
     FrameKey,
-    FrameSource,
     Release,
     ReleasedRecording,
 )
@@ -309,19 +308,18 @@ def parse_case(data: bytes, name: str, faults: Faults) -> list[tuple[str, list[E
     return lines
 
 
-def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -> None:
-    """Write a data set in the layout of SUN: texts, images if available, and `cases.csv`.
+def write_sun(data: DataSet, root: Path) -> None:
+    """Write a data set in the layout of SUN: texts and `cases.csv`.
 
     As in the release, the positive part only has frames with a box, the image number restarts after
     every gap, and the file names do not contain the case. Lost are frames after a case's last box,
-    scores, image sizes (without images), further polyps of a case, frame rates other than 30, and
-    procedures without a box unless there are images. The terms of SUN forbid distributing files
-    made from it: write them for your own use only.
+    scores, image sizes, further polyps of a case, frame rates other than 30, and procedures without
+    a box. The terms of SUN forbid distributing files made from it: write them for your own use
+    only.
 
     Args:
         data: Procedures named `case<number>` or `negative<number>`.
         root: Folder to write into; created if absent.
-        frames: Returns the image of a frame.
 
     Raises:
         PolyplinkError: If a procedure has another name, or a box is not of whole pixels.
@@ -342,7 +340,6 @@ def write_sun(data: DataSet, root: Path, *, frames: FrameSource | None = None) -
             if frame > last + 1:
                 segment, start = segment + 1, last + 2
             name, last = f"{stem}_a{segment}_ayy_image{frame - start + 1:04d}.jpg", frame
-            layout.write_image(folder / f"case{number}" / name, frames, procedure_id, frame)
             if frame in frame_boxes:
                 words = [",".join(map(str, (*edges, 0))) for edges in frame_boxes[frame]]
                 lines.append(" ".join([name, *words]))
