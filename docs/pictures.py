@@ -130,7 +130,7 @@ def shoot_pages(demo: Path, chromium: str, folder: Path) -> None:
         written("count/report.html", "report")
         shoot(page, "details.procedure", "report-procedure", folder)
         written("evaluation/report.html", "report-figures", "#figures")
-        written("study/report.html", "study", "#figures")
+        written("study/report.html", "study")
         page.goto((demo / "search/search.html").resolve().as_uri())
         shoot(page, "body", "search", folder)
         written("count/reviewed/report.html", "hand-off")
