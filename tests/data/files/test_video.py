@@ -123,6 +123,20 @@ def test_frames_stated_after_the_end_of_a_file_are_missing(
         assert abs(video.n_frames + video.n_missing - 4 * N) <= 2
 
 
+def test_frames_dropped_in_recording_are_not_missing_at_the_end(tmp_path: Path) -> None:
+    whole, gappy = write_video(tmp_path / "a.avi", N, codec="mpeg4"), tmp_path / "b.avi"
+    with av.open(str(whole)) as source, av.open(str(gappy), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for number, packet in enumerate(source.demux(video=0)):
+            if packet.dts is not None:
+                packet.dts += 2 * N * (number >= 36)  # FFmpeg marks each dropped frame in the file
+                packet.pts = packet.dts
+                packet.stream = stream
+                target.mux(packet)
+    with open_video(gappy) as video:
+        assert (video.n_frames, video.n_missing) == (N, 0)
+
+
 def test_a_damaged_duration_adds_no_frames(tmp_path: Path) -> None:
     path = write_video(tmp_path / "a.mkv", N)
     content, duration = path.read_bytes(), b"\x44\x89\x88"  # the element and its size, 8 bytes

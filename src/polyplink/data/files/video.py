@@ -320,7 +320,7 @@ def _index_file(path: Path) -> _FileIndex:
         context = getattr(stream, "codec_context", None)
         if context is None:  # FFmpeg has no decoder for it
             raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
-        n_frames, times, keys = _index_frames(container)
+        n_frames, times, keys, last = _index_frames(container)
         if n_frames == 0:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
         fps = None if stream.average_rate is None else float(stream.average_rate)
@@ -329,7 +329,7 @@ def _index_file(path: Path) -> _FileIndex:
             seconds = int(times[-1] - times[0]) * stream.time_base
             fps = round(float((n_frames - 1) / seconds), 3)
         end = None if times is None or not fps else float(times[-1] * unit) + 1 / fps
-        n_missing = _missing_frames(container, path.stat().st_size, n_frames, end, fps)
+        n_missing = _missing_frames(container, n_frames, last, end, fps)
         size = (context.width, context.height)
         return _FileIndex(path, n_frames, n_missing, *size, fps, unit, times, *keys.T)
 
@@ -362,21 +362,24 @@ def _open_file(index: _FileIndex) -> "Iterator[_OpenFile]":
         yield _OpenFile(index, container)
 
 
-def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times]:
+def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times, int]:
     """Read all packets of a video once, without decoding.
 
     Returns:
         Number of frames, from the first key frame on; the pts of all frames (n,),
         ascending, in time units, or None if they are missing or unreliable, so that frames must be
-        counted; the pts and the dts of every key frame (k, 2), ascending.
+        counted; the pts and the dts of every key frame (k, 2), ascending; the largest dts, 0 if
+        there is none.
     """
     # Packets before the first key frame cannot be decoded, and packets that an edit list removes
     # are never shown: neither are counted.
     stamps: list[int | None] = []
     keys: list[tuple[int, int]] = []
     begun = awaits_second = False
+    last = 0
     shortest = _shortest_of_frame(container)
     for packet in _demuxed(container):
+        last = max(last, packet.dts or 0)
         begun = begun or packet.is_keyframe
         if not packet.size or not begun or packet.is_discard:
             continue
@@ -396,7 +399,7 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     are_distinct = len(set(known_times)) == len(stamps)
     is_timed = container.format.name != "avi" and are_distinct and bool(keys)
     times = np.array(known_times, dtype=np.int64) if is_timed else None
-    return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)
+    return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2), last
 
 
 def _shortest_of_frame(container: "InputContainer") -> float:
@@ -415,27 +418,30 @@ def _shortest_of_frame(container: "InputContainer") -> float:
 
 
 def _missing_frames(
-    container: "InputContainer", size: int, n_frames: int, end: float | None, fps: float | None
+    container: "InputContainer", n_frames: int, last: int, end: float | None, fps: float | None
 ) -> int:
     """Number of frames that a file states beyond its end.
 
-    mp4 and mov list the place of every frame, avi states their number. Others, such as mkv, state
-    the duration of the longest stream, so it counts only if the video is the only one. Formats that
-    state neither, such as ts, look complete wherever they are cut.
+    mp4 and mov list the place of every frame. avi states the number of its frames, and a dts is the
+    number of a frame; both include those dropped in recording, which have no packet. Others, such
+    as mkv, state the duration of the longest stream, so it counts only if the video is the only
+    one. Formats that state neither, such as ts, look complete wherever they are cut.
 
     Args:
         container: The video.
-        size: Bytes of the file.
         n_frames: Number of frames in the file.
+        last: The largest dts.
         end: When the last of them ends, seconds; None if unknown.
         fps: Frames per second.
     """
     stream = container.streams.video[0]
     if container.format.name.startswith("mov,"):
-        return sum(entry.pos >= size and not entry.is_discard for entry in stream.index_entries)
+        return sum(
+            entry.pos >= container.size and not entry.is_discard for entry in stream.index_entries
+        )
     missing = 0
     if container.format.name == "avi":
-        missing = stream.frames - n_frames
+        missing = stream.frames - (last + 1)
     elif container.duration and len(container.streams) == 1 and end is not None and fps:
         missing = round((container.duration / 1e6 - end) * fps)
     # What is stated may be off by some frames, and far off in a damaged header.
