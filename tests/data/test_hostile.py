@@ -8,9 +8,11 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.faults import place_of, place_text
 from polyplink.data.files import limits
 from polyplink.data.tables import Imported
 from tests.data.every_format import files_in, write_format
@@ -85,6 +87,13 @@ def test_a_hostile_value_is_refused_or_left_out(
     code = "latin-1" if new == "\xff" else "utf-8"
     (tmp_path / path).write_bytes(files[path].replace(old.encode(), new.encode(code), 1))
     assert message in import_messages(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a\0b.csv", "a\x1fb.csv", "place.line\n.csv"])
+def test_a_place_with_control_characters_is_named(name: str) -> None:
+    at = pl.select(place_text("place.line", file=pl.lit(name), number=pl.lit(7))).item()
+    assert str(place_of(at)) == f"{name.replace(chr(0), ' ')}, line 7"
+    assert place_of(name) == name
 
 
 @pytest.mark.parametrize("number", [TWENTY_DIGITS, HUGE_NUMBER])

@@ -14,7 +14,7 @@ LEFT_OUT = "import.left_out"  # kind of the warning about a fault
 NOTED = "import.noted"  # kind of a warning about something that is used
 
 Place = str | Message  # a name of the source, or a place in one of its files
-_SEPARATOR = "\x1f"  # of the parts of a place in a column; in no name
+_SEPARATOR = "\0"  # of the parts of a place in a column
 
 
 class Rule(NamedTuple):
@@ -203,7 +203,9 @@ def place_text(kind: str, **values: pl.Expr | str) -> pl.Expr:
     """
     parts: list[pl.Expr | str] = [pl.lit(kind)]
     for name, value in values.items():
-        parts += [pl.lit(name), value]
+        column = pl.col(value) if isinstance(value, str) else value
+        text = column.cast(pl.String).str.replace_all(_SEPARATOR, " ", literal=True)
+        parts += [pl.lit(name), text]
     return pl.concat_str(parts, separator=_SEPARATOR)
 
 
@@ -217,7 +219,9 @@ def place_of(text: str) -> Place:
         'boxes.csv, Zeile 7'
     """
     kind, *values = text.split(_SEPARATOR)
-    return Message(kind, dict(zip(values[::2], values[1::2], strict=True))) if values else text
+    if not values or not kind.startswith("place."):
+        return text
+    return Message(kind, dict(zip(values[::2], values[1::2], strict=True)))
 
 
 def with_value(where: Place, value: str) -> Message:
