@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from filelock import FileLock
 
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.scale import index
 from polyplink.scale.index import ROWS, Block, Index, add_rows, approximated, build_index
@@ -46,7 +47,7 @@ def index_of_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
 
 def test_a_search_over_segments_equals_a_comparison_with_all_rows(index_of_views: Index) -> None:
     index_of_views = add_rows(index_of_views, lambda _: blocks(N, N + 60))
-    assert (len(index_of_views), index_of_views.record["segments"]) == (N + 60, [500, 500, 200, 60])
+    assert (len(index_of_views), index_of_views.record.segments) == (N + 60, [500, 500, 200, 60])
     vectors = np.concatenate([v for _, v in (*blocks(0, N), *blocks(N, N + 60))]).astype(float)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     large = pl.col("size_mm") >= 6
@@ -99,7 +100,7 @@ def test_invalid_queries_and_damaged_indices_are_refused(
 
 def test_an_interrupted_addition_changes_nothing(index_of_views: Index) -> None:
     (index_of_views.folder / "00003").mkdir()  # a segment that index.json does not name yet
-    assert add_rows(index_of_views, lambda _: blocks(N, N + 8)).record["segments"][-1] == 8
+    assert add_rows(index_of_views, lambda _: blocks(N, N + 8)).record.segments[-1] == 8
 
     def interrupted_blocks() -> Iterator[Block]:
         yield from blocks(N + 8, N + 12)
@@ -137,7 +138,7 @@ def test_the_approximate_search_has_a_measured_recall_and_exact_similarities(
 ) -> None:
     pytest.importorskip("lancedb", reason="the extra `scale` is not installed")
     approximate = approximated(index_of_views)
-    assert approximate.record["approximate"]["recall"] > 0.5
+    assert to_plain(approximate.record.approximate)["recall"] > 0.5
     _, vector = approximate.find("t77")
     approximate_results, exact = (
         approximate.search(vector, 5, exact=exact) for exact in (False, True)
@@ -149,7 +150,7 @@ def test_the_approximate_search_has_a_measured_recall_and_exact_similarities(
     ).all()  # similarities of its results are exact
     extended = add_rows(approximate, lambda _: blocks(N, N + 8))
     assert "t1203" in extended.search(extended.find("t1201")[1], 5)["tracklet_id"].to_list()
-    assert Index(index_of_views.folder).record["approximate"] == approximate.record["approximate"]
+    assert Index(index_of_views.folder).record.approximate == approximate.record.approximate
 
     def kill(_: Index) -> None:
         raise KeyboardInterrupt
@@ -157,8 +158,8 @@ def test_the_approximate_search_has_a_measured_recall_and_exact_similarities(
     with monkeypatch.context() as interrupted, pytest.raises(KeyboardInterrupt):
         interrupted.setattr(index, "recall", kill)
         approximated(extended)
-    assert "approximate" not in Index(extended.folder).record
-    assert approximated(extended).record["approximate"]["rows"] == N + 8
+    assert Index(extended.folder).record.approximate is None
+    assert to_plain(approximated(extended).record.approximate)["rows"] == N + 8
     for table in (index_of_views.folder / "lance").glob("*/_indices/*/*"):
         table.write_bytes(b"")
     with pytest.raises(PolyplinkError, match=r"cannot be read .*; search with --exact"):

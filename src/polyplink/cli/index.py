@@ -9,6 +9,7 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
 from polyplink.cli.verb import inform, verb
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
 from polyplink.core.text import many
@@ -128,7 +129,7 @@ def _summary(index: "Index", added: int) -> "Result[Index]":
         index: The index.
         added: Views that were added.
     """
-    approximate = index.record.get("approximate")
+    approximate = to_plain(index.record.approximate)
     facts = {
         "index": str(index.folder),
         "views": len(index),

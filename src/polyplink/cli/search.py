@@ -142,8 +142,8 @@ def search(
         write_rows(new / "matches.csv", match_rows)
         write_json(new / "matches.json", match_rows)
     notes = []
-    if not (conditions or exact) and (approximation := views.record.get("approximate")):
-        notes.append(f"approximate: recall {approximation['recall']} (--exact finds all)")
+    if not (conditions or exact) and (approximation := views.record.approximate):
+        notes.append(f"approximate: recall {approximation.recall} (--exact finds all)")
     return Result(
         matches,
         match_rows,

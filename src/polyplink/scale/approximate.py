@@ -53,7 +53,7 @@ def candidates(
 
 def write_approximate(
     folder: Path, blocks: Iterable[npt.NDArray[np.float32]], rows: int, width: int
-) -> dict[str, Any]:
+) -> int:
     """Write the approximate form of unit rows.
 
     Args:
@@ -63,7 +63,7 @@ def write_approximate(
         width: Length d of the rows.
 
     Returns:
-        The numbers of rows and partitions, for the record of the index.
+        The number of partitions.
 
     Raises:
         PolyplinkError: If lancedb is not installed, or there are too few rows.
@@ -74,7 +74,7 @@ def write_approximate(
             "search the index as it is: it was written, and its search is exact",
         )
     lancedb = _lancedb()
-    partitions = max(1, min(round(rows**0.5), rows // FEW))
+    partitions: int = max(1, min(round(rows**0.5), rows // FEW))
     table = lancedb.connect(str(folder)).create_table(
         TABLE, _batches(blocks), schema=_schema(width)
     )
@@ -82,7 +82,7 @@ def write_approximate(
         distance_type="l2", num_partitions=partitions, sample_rate=TRAINED, max_iterations=20
     )
     table.create_index("vector", config=config)
-    return {"rows": rows, "partitions": partitions}
+    return partitions
 
 
 def _batches(blocks: Iterable[npt.NDArray[np.float32]]) -> Any:

@@ -12,17 +12,19 @@ A folder with index.json and segments, which are written atomically and never ch
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 from filelock import FileLock
+from pydantic import Field
 
 from polyplink.associate.similarity import unit_rows
-from polyplink.core.artefacts import atomic_folder, read_json, write_json
+from polyplink.core.artefacts import ADDED_LATER, atomic_folder, read_json, read_plain, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.text import relative_path
 from polyplink.data.files.images import Pixels
@@ -34,7 +36,6 @@ from polyplink.tracklets.box_runs import BOX, USUAL_FPS
 from polyplink.tracklets.crops import enlarge, read_crops
 from polyplink.tracklets.prepare import Prepared
 
-FORMAT = "polyplink index 2"
 RECORD = "index.json"
 SEGMENT = 1_000_000  # most rows of a segment: limits the memory of writing
 RECALL_AT, QUERIES = 10, 100  # neighbours, and about as many queries, that measure the recall
@@ -62,6 +63,48 @@ SIDES = ("left", "top", "right", "bottom")
 Block = tuple[pl.DataFrame, npt.NDArray[np.float32]]
 """Rows with the columns of `ROWS`, and their vectors (n, d), of any norm above 0."""
 _FILES = {"vectors.f32": "<f4", "codes.i8": "i1", "scale.f32": "<f4", "error.f32": "<f4"}
+
+
+Count = Annotated[int, Field(strict=True, gt=0, lt=1 << 40)]
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """The approximate form of an index.
+
+    Attributes:
+        rows: Number of rows that it covers, the first of the index.
+        partitions: Number of its partitions.
+        recall: Share of the `recall_at` most similar other views that it finds; None until it is
+            measured, as are the next two.
+        recall_at: Number of neighbours.
+        recall_queries: Number of queries, views evenly spaced over the index.
+    """
+
+    rows: Count
+    partitions: Count
+    recall: float | None = None
+    recall_at: int | None = None
+    recall_queries: int | None = None
+
+
+@dataclass(frozen=True)
+class IndexRecord:
+    """The content of index.json.
+
+    Attributes:
+        format: Version of the layout.
+        weights: Id of the weights that computed the vectors.
+        width: Length d of the vectors.
+        segments: Number of rows of each segment.
+        approximate: The approximate form, if there is one.
+    """
+
+    format: Literal["polyplink index 2"]
+    weights: str
+    width: Count
+    segments: Annotated[list[Count], Field(min_length=1)]
+    approximate: Approximation | None = field(default=None, metadata=ADDED_LATER)
 
 
 class Segment(NamedTuple):
@@ -93,28 +136,12 @@ class Index:
             raise PolyplinkError(
                 f"{folder} is not an index", "make one with `polyplink index build`"
             )
-        record = read_json(path)
-        near = record.get("approximate") if isinstance(record, dict) else None
-        if (
-            not isinstance(record, dict)
-            or record.get("format") != FORMAT
-            or not isinstance(record.get("weights"), str)
-            or not _counts(record.get("width"), record.get("segments"))
-            or (
-                near is not None
-                and (
-                    not isinstance(near, dict)
-                    or not _counts(near.get("rows"), [near.get("partitions")])
-                )
-            )
-        ):
-            raise PolyplinkError(f"{path} has another format", "build the index again")
-        self.record: dict[str, Any] = record
-        self.weights: str = record["weights"]
-        self.width: int = record["width"]
+        problem, hint = f"{path} has another format", "build the index again"
+        self.record = read_plain(IndexRecord, read_json(path), problem, hint)
+        self.weights, self.width = self.record.weights, self.record.width
 
     def __len__(self) -> int:
-        return sum(self.record["segments"])
+        return sum(self.record.segments)
 
     def _collect(self, *rows: pl.LazyFrame) -> list[pl.DataFrame]:
         try:
@@ -127,7 +154,7 @@ class Index:
     @cached_property
     def segments(self) -> list[Segment]:
         """The segments, memory-mapped."""
-        counts = enumerate(self.record["segments"])
+        counts = enumerate(self.record.segments)
         return [_open(self.folder / f"{number:05}", rows, self.width) for number, rows in counts]
 
     @cached_property
@@ -199,10 +226,10 @@ class Index:
             )
         (query,) = unit_rows(query[None])
         guesses, covered = None, 0  # candidates, and number of rows in the approximate form
-        form = self.record.get("approximate")
+        form = self.record.approximate
         if form is not None and where is None and not exact:
-            guesses = candidates(self._table, form["partitions"], query, k)
-            covered = form["rows"]
+            guesses = candidates(self._table, form.partitions, query, k)
+            covered = form.rows
         hits: list[tuple[float, int, int]] = []  # -cosine, segment, row in it
         first = 0  # number of the segment's first row in the whole index
         for number, (table, vectors, codes) in enumerate(self.segments):
@@ -224,12 +251,6 @@ class Index:
         tables = self._collect(*(self.segments[n].rows.slice(row, 1) for _, n, row in best))
         similar = pl.Series("similarity", [-hit[0] for hit in best], dtype=pl.Float64)
         return pl.concat([pl.DataFrame(schema=ROWS), *tables]).insert_column(0, similar)
-
-
-def _counts(first: object, values_after: object) -> bool:
-    """Whether a value, and all values of a list that is not empty, are positive integers."""
-    values = [first, *values_after] if isinstance(values_after, list) and values_after else [None]
-    return all(type(value) is int and 0 < value < 1 << 40 for value in values)
 
 
 def _open(folder: Path, count: int, width: int) -> Segment:
@@ -268,9 +289,7 @@ def build_index(folder: Path, blocks: Iterable[Block], weights: str) -> Index:
         PolyplinkError: If `folder` exists, or there is no row.
     """
     with atomic_folder(folder) as new:
-        record: dict[str, Any] = {"format": FORMAT, "weights": weights, "width": 0, "segments": []}
-        _write_segments(new, record, blocks)
-        if not record["segments"]:
+        if not _write_segments(new, IndexRecord("polyplink index 2", weights, 0, []), blocks):
             raise PolyplinkError(
                 "there is no tracklet to index",
                 "`polyplink doctor` lists options that give some, and --alarms keep includes those "
@@ -289,12 +308,11 @@ def approximated(index: Index) -> Index:
     with FileLock(index.folder / ".lock"):  # or views that are added meanwhile would be lost
         index = Index(index.folder)
         if place.exists():  # of an earlier call: until the new form is complete, search is exact
-            index.record.pop("approximate", None)
-            write_json(index.folder / RECORD, index.record)
+            write_json(index.folder / RECORD, replace(index.record, approximate=None))
             shutil.rmtree(place)
-        approximation = write_approximate(place, _unit_blocks(index), len(index), index.width)
-        index.record["approximate"] = approximation
-        approximation |= recall(index)
+        partitions = write_approximate(place, _unit_blocks(index), len(index), index.width)
+        index.record = replace(index.record, approximate=Approximation(len(index), partitions))
+        index.record = replace(index.record, approximate=recall(index))
         write_json(index.folder / RECORD, index.record)
     return Index(index.folder)
 
@@ -315,25 +333,26 @@ def add_rows(index: Index, blocks: Callable[[dict[str, str]], Iterable[Block]]) 
     with FileLock(index.folder / ".lock"):
         before = Index(index.folder)
         for leftover in index.folder.glob("[0-9]*"):  # of an addition that was killed
-            if int(leftover.name) >= len(before.record["segments"]):
+            if int(leftover.name) >= len(before.record.segments):
                 shutil.rmtree(leftover)
         _write_segments(index.folder, before.record, blocks(dict(before.procedures())))
     return Index(index.folder)
 
 
-def _write_segments(folder: Path, record: dict[str, Any], blocks: Iterable[Block]) -> None:
-    """Write rows as further segments, then the record that lists them."""
+def _write_segments(folder: Path, record: IndexRecord, blocks: Iterable[Block]) -> list[int]:
+    """Write rows as further segments, then the record that lists them; returns their rows."""
+    segments, width = [*record.segments], record.width
     waiting = (block for block in blocks if block[0].height)
     block = next(waiting, None)
     while block is not None:
-        with atomic_folder(folder / f"{len(record['segments']):05}") as new, ExitStack() as opened:
+        with atomic_folder(folder / f"{len(segments):05}") as new, ExitStack() as opened:
             files = [opened.enter_context((new / name).open("wb")) for name in _FILES]
             tables: list[pl.DataFrame] = []
             rows = 0
             while block is not None and rows < SEGMENT:
                 unit = unit_rows(block[1]).astype(np.float32)
-                record["width"] = record["width"] or unit.shape[1]
-                assert unit.shape == (block[0].height, record["width"])
+                width = width or unit.shape[1]
+                assert unit.shape == (block[0].height, width)
                 arrays: tuple[npt.NDArray[Any], ...] = (unit, *encode_rows(unit))
                 for file, values in zip(files, arrays, strict=True):
                     file.write(values.data)
@@ -341,8 +360,9 @@ def _write_segments(folder: Path, record: dict[str, Any], blocks: Iterable[Block
                 rows += block[0].height
                 block = next(waiting, None)
             write_table(new / "rows.parquet", pl.concat(tables), row_group_size=GROUP)
-        record["segments"].append(rows)
-    write_json(folder / RECORD, record)
+        segments.append(rows)
+    write_json(folder / RECORD, replace(record, width=width, segments=segments))
+    return segments
 
 
 def _unit_blocks(index: Index) -> Iterator[npt.NDArray[np.float32]]:
@@ -351,16 +371,9 @@ def _unit_blocks(index: Index) -> Iterator[npt.NDArray[np.float32]]:
         yield from (vectors[a : a + BLOCK] for a in range(0, len(vectors), BLOCK))
 
 
-def recall(index: Index) -> dict[str, Any]:
-    """Share of the `RECALL_AT` most similar other views that the approximate form finds.
-
-    Args:
-        index: An index with an approximate form.
-
-    Returns:
-        recall, recall_at and recall_queries: the number of queries, views evenly spaced over the
-        index.
-    """
+def recall(index: Index) -> Approximation:
+    """The approximate form of an index with its recall."""
+    assert index.record.approximate is not None
     hits = total = 0
     step = -(-len(index) // QUERIES)
     views = [view for segment in index.segments for view in segment.vectors[::step]]
@@ -371,7 +384,9 @@ def recall(index: Index) -> dict[str, Any]:
         ids = [frozenset(table["tracklet_id"][1:]) for table in (approximate, exact_rows)]
         hits, total = hits + len(ids[0] & ids[1]), total + len(ids[1])
     share = round(hits / max(total, 1), 4)
-    return {"recall": share, "recall_at": RECALL_AT, "recall_queries": len(views)}
+    return replace(
+        index.record.approximate, recall=share, recall_at=RECALL_AT, recall_queries=len(views)
+    )
 
 
 def view_rows(prepared: Prepared, index: Path) -> pl.DataFrame:
