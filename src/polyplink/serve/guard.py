@@ -180,7 +180,7 @@ def check_body(headers: Headers) -> None:
     if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise RefusedError(415, "the body must be JSON")
     length = headers.get("content-length", "")
-    if not length.isdecimal():
+    if not length.isdecimal() or "transfer-encoding" in headers:  # which overrides the length
         raise RefusedError(411, "the body states no length")
     if int(length) > BODY_LIMIT:
         raise RefusedError(413, f"the body is larger than {BODY_LIMIT // 1024} KiB")
