@@ -212,6 +212,22 @@ def test_a_command_is_built_from_a_function(tmp_path: Path) -> None:
     assert "--no-flag" not in text
 
 
+class Undocumented(TypedDict, total=False):
+    few: Annotated[int | None, Option(help="A number.")]
+
+
+def test_options_of_a_dictionary_without_a_docstring_are_among_the_others() -> None:
+    def verb(**options: Unpack[Undocumented]) -> Result[dict[str, Any]]:
+        """Return the arguments."""
+        return Result({**options})
+
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command("verb", cls=VerbCommand)(command(verb))
+    application: Any = get_command(single)
+    text = invoke(application, "--help").stdout
+    assert "\n\nOptions:\n  --few <int>  A number.\n  --json" in text
+
+
 def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
     def word(
         path: Annotated[str | Path, Argument(help="A path.")],

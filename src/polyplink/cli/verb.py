@@ -131,12 +131,14 @@ def sections_of(function: Verb) -> dict[str, str]:
     """Titles of the sections of a verb's help, by option.
 
     The options of a typed dictionary have a section: its title is the first line of its docstring.
+    Without a docstring they are among the others.
     """
     titles: dict[str, str] = {}
     for parameter in inspect.signature(inspect.unwrap(function)).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             (options,) = get_args(parameter.annotation)  # of Unpack
-            title = (inspect.getdoc(options) or "").partition("\n")[0].rstrip(".")
+            text = (options.__doc__ or "").strip()  # getdoc would give that of dict
+            title = text.partition("\n")[0].rstrip(".")
             titles |= dict.fromkeys(get_type_hints(options), title)
     return titles
 
