@@ -102,7 +102,7 @@ study-short: $(READY) ## Counts of recordings with few views; DATA="FOLDER --wei
 study-rates: $(READY) ## Counts from every k-th frame; DATA="PROCEDURES ... --every 1 2 4"
 	$(BIN)/python -m tests.studies.frame_rates $(DATA)
 
-study-degraded: $(READY) ## A detector on compressed, blurred or bordered frames; DATA="FOLDER --detector NAME"
+study-degraded: $(READY) ## Models on compressed, blurred or bordered frames; DATA="FOLDER --detector NAME --weights NAME"
 	$(BIN)/python -m tests.studies.degraded_frames $(DATA)
 
 bench: $(READY) ## The hot paths against their rivals, with equal outputs

@@ -1,14 +1,17 @@
-"""What do poor recordings cost a detector? Run by `make study-degraded`.
+"""What do poor recordings cost a detector and an encoder? Run by `make study-degraded`.
 
-    make study-degraded DATA="FOLDER --detector NAME"
+    make study-degraded DATA="FOLDER --detector NAME --weights NAME"
 
-FOLDER is a data folder of annotated frames, as for `polyplink evaluate-detector`. The detector sees
-them compressed, blurred, darker, with other pixels or with borders. Each row of the table is
-measured as by `evaluate-detector`, with 95 % intervals over procedures.
+FOLDER is a data folder of annotated images with polyp ids. The detector sees them compressed,
+blurred, darker, with other pixels or with borders, the encoder all but the last two. Each row of
+the first table is measured as by `evaluate-detector`, of the second as by `evaluate`: every run of
+images of a polyp without a gap of more than 40 frames is a query. 95 % intervals are over
+procedures.
 """
 
 import argparse
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,16 +20,19 @@ from pathlib import Path
 
 import av
 import numpy as np
+import polars as pl
 from PIL import Image, ImageEnhance, ImageFilter
 
+import polyplink
 from polyplink.cli.evaluate_detector import SIDE
 from polyplink.data.files.images import Pixels
-from polyplink.data.tables import read_data
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.detect.folder import open_detector, record_of
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.evaluate.detections import LEAST_SCORE, measure_detector
+from polyplink.evaluate.intervals import Figure
 from polyplink.learn.detector.frames import read_frames, true_boxes, unstretched
-from polyplink.models.shipped import DETECTOR
+from polyplink.models.shipped import DETECTOR, ENCODER
 from polyplink.report.formats import figure_text
 
 
@@ -94,11 +100,43 @@ def shaped(
     return np.pad(squeezed, ((y, y), (x, x), (0, 0))), placed
 
 
+def retrieval(
+    folder: Path, data: DataSet, weights: str, change: Callable[[Image.Image], Image.Image]
+) -> Figure:
+    """The retrieval mAP of an encoder on the images of a data folder, all changed alike."""
+    source_of = dict(data.procedures.select("procedure_id", "source").iter_rows())
+    names = data.detections.select("procedure_id", "image").drop_nulls().unique()
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(temporary)
+        for procedure, name in names.iter_rows():
+            place = out / "data" / procedure / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            image = Image.open(folder / source_of[procedure] / name).convert("RGB")
+            change(image).save(place, "PNG")
+        procedures = data.procedures.with_columns(source=pl.col("procedure_id"))
+        write_data(out / "data", DataSet.of(data.detections, procedures, data.polyps, data.splits))
+        evaluated = polyplink.evaluate_weights(
+            weights,
+            out / "data",
+            out=out / "evaluation",
+            part="all",
+            tasks=["retrieval"],
+            baselines=False,
+            min_length=1,
+            max_gap=40,
+            min_iou=0,
+            stride=1,
+        ).value
+        (encoder,) = evaluated.evaluation.encoders.values()
+        return encoder.figures["mAP"]
+
+
 def main() -> None:
-    """Measure a detector on frames that are changed in each way, and print a table."""
+    """Measure a detector and an encoder on changed frames, and print a table of each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="a data folder of annotated frames")
     parser.add_argument("--detector", default=DETECTOR, help="a detector, as for `run`")
+    parser.add_argument("--weights", default=ENCODER, help="an encoder, as for `run`")
     arguments = parser.parse_args()
     data = read_data(arguments.folder)
     find = open_detector(arguments.detector, at_once=1).find
@@ -125,6 +163,10 @@ def main() -> None:
     for name, shape in SHAPED.items():
         pairs = [shaped(*pair, *shape) for pair in zip(whole, truth, strict=True)]
         measure(name, [image for image, _ in pairs], [boxes for _, boxes in pairs])
+    print("\n| frames | retrieval mAP |\n|---|---|")
+    for name, change in CHANGED.items():
+        figure = retrieval(arguments.folder, data, arguments.weights, change)
+        print(f"| {name} | {figure_text(figure, 3)} |", flush=True)
 
 
 if __name__ == "__main__":
