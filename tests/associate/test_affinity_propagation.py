@@ -122,7 +122,7 @@ def test_runs_without_convergence_are_marked_and_give_exemplars_or_singletons() 
     assert without > 0
 
 
-def test_the_number_of_preferences_and_passed_noise_do_not_change_labels() -> None:
+def test_the_number_of_preferences_does_not_change_labels() -> None:
     S = similarities(50, "tied", 6)
     labels, _ = propagate(S, PREFERENCES)
     for count in (1, 3, 4, 5):

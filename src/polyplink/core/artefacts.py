@@ -60,7 +60,8 @@ def from_plain(kind: type[T], value: Any) -> T:
     """The dataclass that `to_plain` turned into `value`, with its types checked.
 
     Raises:
-        pydantic.ValidationError: If a field is missing, unknown or of another type.
+        pydantic.ValidationError: If a field is missing or of another type, or is unknown and the
+            dataclass forbids this; else unknown fields are ignored.
     """
     key: Any = kind
     read: T = _reader(key).validate_python(value)
@@ -77,7 +78,7 @@ def read_plain(kind: type[T], value: Any, problem: str, hint: str) -> T:
         hint: How to fix the file.
 
     Raises:
-        PolyplinkError: If a field is missing, unknown or of another type.
+        PolyplinkError: Where `from_plain` raises an error.
     """
     from pydantic import ValidationError  # noqa: PLC0415 - slow
 
