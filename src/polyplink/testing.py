@@ -23,6 +23,7 @@ from pydantic import TypeAdapter
 
 from polyplink.associate.grid_search import checked_clustering, cluster_all
 from polyplink.associate.similarity import visual
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Pixels
@@ -466,7 +467,7 @@ def check_metric(metric: Metric) -> None:
     vectors = np.random.default_rng(0).normal(size=(len(polyps), WIDTH))
     order = np.array([5, 2, 7, 0, 3, 6, 1, 4])
 
-    def value(argument: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    def value(argument: Any, shape: tuple[int, ...]) -> Floats:
         with _refusals_as_assertions():
             return values_of("it", metric, argument, shape)
 
@@ -479,7 +480,7 @@ def check_metric(metric: Metric) -> None:
         _require(np.isfinite(resamples).all(), f"it returns {resamples}")
         return
 
-    def value_of_rows(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def value_of_rows(rows: Ints) -> Floats:
         labels = np.unique(clusters[rows], return_inverse=True)[1]
         if metric.task == "retrieval":
             polyp_ids = [f"polyp {polyp}" for polyp in polyps]

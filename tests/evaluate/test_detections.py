@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from polyplink.core.arrays import Floats
 from polyplink.evaluate.detections import (
-    Floats,
     average_precision,
     match_detections,
     measure_detector,

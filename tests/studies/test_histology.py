@@ -16,13 +16,12 @@ from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from polyplink.core.arrays import Floats
 from polyplink_lab.simulate.colon.tissue import draw_tissue
 from polyplink_lab.simulate.plan import boxes_of, plan_procedure
 from polyplink_lab.simulate.presets import smoke
 from polyplink_lab.simulate.procedure_specs import procedure_specs
 from polyplink_lab.simulate.rendering import SimulatedProcedure
-
-Floats = NDArray[np.float64]
 
 PATIENTS = 100
 VIEWS, SIZE = 6, 128  # crops of a polyp, pixels

@@ -19,7 +19,8 @@ entries, the most similar ones of a row, and equal those of a full computation t
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import Reals, checked_square
+from polyplink.associate.similarity import checked_square
+from polyplink.core.arrays import Floats
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
 
@@ -56,7 +57,7 @@ def _best_two(first: float, second: float, value: float) -> tuple[float, float]:
 
 
 @_kernel
-def _mark(own_a: Reals, own_r: Reals, support: Reals, is_exemplar: Mask) -> tuple[bool, bool]:
+def _mark(own_a: Floats, own_r: Floats, support: Floats, is_exemplar: Mask) -> tuple[bool, bool]:
     """Mark the exemplars after a round; returns whether marks changed, and whether there are any.
 
     Args:
@@ -76,15 +77,15 @@ def _mark(own_a: Reals, own_r: Reals, support: Reals, is_exemplar: Mask) -> tupl
 
 @_kernel
 def settle(  # noqa: PLR0912, PLR0917 - a call for every row would take longer
-    S: Reals,
+    S: Floats,
     column: Columns,
-    diagonal: Reals,
+    diagonal: Floats,
     is_exemplar: Mask,
-    a: Reals,
-    r: Reals,
+    a: Floats,
+    r: Floats,
     n_computed: Columns,
-    supports: Reals,
-    best: Reals,
+    supports: Floats,
+    best: Floats,
 ) -> bool:
     """Pass messages until the exemplars have not changed for 50 rounds.
 
@@ -164,7 +165,7 @@ def settle(  # noqa: PLR0912, PLR0917 - a call for every row would take longer
 
 @_kernel
 def _exemplars(
-    S: Reals, column: Columns, diagonals: Reals, is_exemplar: Mask, converged: Mask
+    S: Floats, column: Columns, diagonals: Floats, is_exemplar: Mask, converged: Mask
 ) -> None:
     """The exemplars (p, n) under each diagonal (p, n), and whether they converged (p,)."""
     n = diagonals.shape[1]
@@ -176,7 +177,7 @@ def _exemplars(
 
 
 @njit()
-def _nearest(S: Reals, exemplars: Order, choice: Order) -> None:
+def _nearest(S: Floats, exemplars: Order, choice: Order) -> None:
     """Index in `exemplars` of each row's most similar one (n,); exemplars choose themselves."""
     for i in range(choice.size):
         choice[i] = 0
@@ -188,7 +189,7 @@ def _nearest(S: Reals, exemplars: Order, choice: Order) -> None:
 
 
 @njit()
-def _refine(S: Reals, exemplars: Order, choice: Order) -> None:
+def _refine(S: Floats, exemplars: Order, choice: Order) -> None:
     """Make the member most similar to all of its cluster the exemplar, and assign once more."""
     _nearest(S, exemplars, choice)
     sums = np.empty(choice.size)
@@ -208,7 +209,7 @@ def _refine(S: Reals, exemplars: Order, choice: Order) -> None:
 
 
 @njit()
-def _assign(S: Reals, is_exemplar: Mask, labels: Labels) -> None:
+def _assign(S: Floats, is_exemplar: Mask, labels: Labels) -> None:
     """Refine the exemplars (n,) and number the clusters by the order of their exemplars.
 
     Args:
@@ -239,7 +240,7 @@ def _assign(S: Reals, is_exemplar: Mask, labels: Labels) -> None:
         labels[k] = number[exemplars[choice[k]]]
 
 
-def with_noise(S: Reals, preferences: Reals) -> tuple[Reals, Reals]:
+def with_noise(S: Floats, preferences: Floats) -> tuple[Floats, Floats]:
     """Break ties as scikit-learn does: with noise in the last bit, from a fixed seed.
 
     Args:

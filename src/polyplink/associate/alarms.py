@@ -16,15 +16,14 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.associate.links import NotFitted, cross_fit, folds_of, logistic
-from polyplink.associate.similarity import Reals, expit
+from polyplink.associate.similarity import expit
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
 from polyplink.core.text import many
 from polyplink.data.origin import Material
 from polyplink.tracklets.box_runs import USUAL_FPS, box_rows
 from polyplink.tracklets.prepare import Prepared
-
-Flags = npt.NDArray[np.bool_]
 
 COST = 2.0  # of keeping a false alarm, relative to dropping a tracklet of a polyp
 FOLDS = 10
@@ -130,7 +129,7 @@ class AlarmModel:
     threshold: float
     origin: str
 
-    def probability(self, features: pl.DataFrame, vectors: npt.ArrayLike) -> Reals:
+    def probability(self, features: pl.DataFrame, vectors: npt.ArrayLike) -> Floats:
         """Probability that each tracklet shows a polyp (t,); NaN if one of its features is null.
 
         Args:
@@ -160,7 +159,7 @@ def fit_alarms(
     keep: float,
     *,
     material: Material | None = None,
-) -> tuple[AlarmModel, Reals]:
+) -> tuple[AlarmModel, Floats]:
     """Fit the probability that a tracklet shows a polyp, and the threshold.
 
     L2-penalised logistic regression on standardised features and the vector. The strength of the
@@ -246,5 +245,5 @@ def fit_alarms(
     return model, of_all
 
 
-def _regression(Z: Reals, real: Flags, strength: float) -> tuple[Reals, float]:
+def _regression(Z: Floats, real: Flags, strength: float) -> tuple[Floats, float]:
     return logistic(Z, real, C=strength, max_iter=1000)

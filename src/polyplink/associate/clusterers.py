@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.partition import PRICES, TOLERANCE, Labels, partition
-from polyplink.associate.similarity import Reals, checked_square, temporal
+from polyplink.associate.similarity import checked_square, temporal
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.artefacts import ADDED_LATER
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import CLUSTERERS
@@ -58,13 +59,13 @@ class Clusterings:
     """
 
     labels: Labels
-    converged: npt.NDArray[np.bool_]
+    converged: Flags
 
 
 class Setting(Protocol):
     """A clusterer with its parameters chosen, a frozen dataclass."""
 
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+    def cluster(self, V: Floats, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
 
 
@@ -89,7 +90,7 @@ class TemporalAP:
     gamma: float
     preference: float
 
-    def similarity(self, V: Reals, positions: npt.ArrayLike) -> Reals:
+    def similarity(self, V: Floats, positions: npt.ArrayLike) -> Floats:
         """S (n, n) from V (n, n) and positions (n,).
 
         Raises:
@@ -105,7 +106,7 @@ class TemporalAP:
             raise PolyplinkError(f"alpha {alpha} is outside [0, 1]", "give a share of V in [0, 1]")
         return alpha * V + (1.0 - alpha) * T
 
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+    def cluster(self, V: Floats, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n) and positions (n,) in [0, 1]."""
         from polyplink.associate.affinity_propagation import propagate  # noqa: PLC0415 - it imports numba
 
@@ -131,7 +132,7 @@ class TemporalAP:
 
     @staticmethod
     def cluster_many(
-        settings: Sequence["TemporalAP"], V: Reals, positions: npt.ArrayLike, threads: int
+        settings: Sequence["TemporalAP"], V: Floats, positions: npt.ArrayLike, threads: int
     ) -> Clusterings:
         """Cluster one procedure; all preferences of one (alpha, gamma) are one task of a thread.
 
@@ -145,7 +146,7 @@ class TemporalAP:
 
         def propagate_all(
             group: list[tuple[float, float, float]],
-        ) -> tuple[Labels, npt.NDArray[np.bool_]]:
+        ) -> tuple[Labels, Flags]:
             S = TemporalAP(*group[0]).similarity(V, positions)
             return propagate(S, [preference for *_, preference in group])
 
@@ -169,7 +170,7 @@ class AffinityPropagation:
 
     preference: float
 
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+    def cluster(self, V: Floats, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read."""
         many = self.cluster_many([self], V, positions, threads=1)
         return Clustering(many.labels[0], bool(many.converged[0]))
@@ -187,7 +188,7 @@ class AffinityPropagation:
     @staticmethod
     def cluster_many(
         settings: Sequence["AffinityPropagation"],
-        V: Reals,
+        V: Floats,
         positions: npt.ArrayLike,
         threads: int,
     ) -> Clusterings:
@@ -209,7 +210,7 @@ class Threshold:
 
     value: float
 
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+    def cluster(self, V: Floats, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read."""
         return Clustering(threshold_components(V, [self.value])[0], True)
 
@@ -225,7 +226,7 @@ class Threshold:
 
     @staticmethod
     def cluster_many(
-        settings: Sequence["Threshold"], V: Reals, positions: npt.ArrayLike, threads: int
+        settings: Sequence["Threshold"], V: Floats, positions: npt.ArrayLike, threads: int
     ) -> Clusterings:
         """Cluster one procedure with all thresholds at once."""
         return _all_converged(threshold_components(V, [setting.value for setting in settings]))
@@ -245,7 +246,7 @@ class Dbscan(Ranged):
     eps: Annotated[float, POSITIVE]
     min_samples: Annotated[int, AT_LEAST_ONE]
 
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+    def cluster(self, V: Floats, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read."""
         # Imported when used, as below: scikit-learn takes a second to import.
         from sklearn.cluster import DBSCAN  # noqa: PLC0415
@@ -290,7 +291,7 @@ class Hdbscan(Ranged):
         if self.selection not in get_args(Selection):
             raise PolyplinkError(f"selection is {self.selection!r}", "give eom or leaf")
 
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+    def cluster(self, V: Floats, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read.
 
         With fewer tracklets than min_cluster_size or min_samples, each is its own cluster.
@@ -334,7 +335,7 @@ class Agglomerative:
 
     distance: float
 
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+    def cluster(self, V: Floats, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure from V (n, n); positions are not read."""
         return Clustering(average_linkage(V, [self.distance])[0], True)
 
@@ -350,7 +351,7 @@ class Agglomerative:
 
     @staticmethod
     def cluster_many(
-        settings: Sequence["Agglomerative"], V: Reals, positions: npt.ArrayLike, threads: int
+        settings: Sequence["Agglomerative"], V: Floats, positions: npt.ArrayLike, threads: int
     ) -> Clusterings:
         """Cluster one procedure with all distances, from one dendrogram."""
         return _all_converged(average_linkage(V, [setting.distance for setting in settings]))
@@ -370,7 +371,7 @@ class LearnedLinks(Ranged):
     price: Annotated[float, NOT_NEGATIVE]
     tolerance: Annotated[float, SHARE] = field(default=TOLERANCE, metadata=ADDED_LATER)
 
-    def cluster(self, V: Reals, positions: npt.ArrayLike) -> Clustering:
+    def cluster(self, V: Floats, positions: npt.ArrayLike) -> Clustering:
         """Cluster one procedure; V holds link probabilities (n, n), and positions are not read."""
         return Clustering(partition(V, [self.price], tolerance=self.tolerance)[0], True)
 
@@ -381,7 +382,7 @@ class LearnedLinks(Ranged):
 
     @staticmethod
     def cluster_many(
-        settings: Sequence["LearnedLinks"], V: Reals, positions: npt.ArrayLike, threads: int
+        settings: Sequence["LearnedLinks"], V: Floats, positions: npt.ArrayLike, threads: int
     ) -> Clusterings:
         """Cluster one procedure with all prices at once, from one sequence of merges."""
         by_tolerance = groupby(settings, key=lambda setting: setting.tolerance)
@@ -468,7 +469,7 @@ def _all_converged(labels: Labels) -> Clusterings:
     return Clusterings(labels, np.ones(len(labels), dtype=np.bool_))
 
 
-def _finite(name: str, values: npt.ArrayLike) -> Reals:
+def _finite(name: str, values: npt.ArrayLike) -> Floats:
     """Values (m,), float64; a value that is not finite is an error."""
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if not np.isfinite(array).all():
@@ -476,7 +477,7 @@ def _finite(name: str, values: npt.ArrayLike) -> Reals:
     return array
 
 
-def _distances(V: npt.ArrayLike) -> Reals:
+def _distances(V: npt.ArrayLike) -> Floats:
     """1 - V (n, n): not negative, symmetric, 0 on the diagonal."""
     S = checked_square(V)
     D = np.clip(1.0 - (S + S.T) / 2, 0.0, None)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.clusterers import Clustering, Clusterings, Setting
-from polyplink.associate.similarity import Reals
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import CLUSTERERS
 
@@ -54,11 +54,11 @@ def without_links(grid: Grid) -> Grid:
 
 
 def search(
-    V: Reals,
+    V: Floats,
     positions: npt.ArrayLike,
     grid: Grid,
     *,
-    P: Reals | None = None,
+    P: Floats | None = None,
     threads: int = 1,
 ) -> dict[str, Clusterings]:
     """Cluster one procedure with every clusterer of a grid.
@@ -97,7 +97,7 @@ def search(
 
 
 def cluster_all(
-    settings: Sequence[Setting], V: Reals, positions: npt.ArrayLike, clusterer: str, threads: int
+    settings: Sequence[Setting], V: Floats, positions: npt.ArrayLike, clusterer: str, threads: int
 ) -> Clusterings:
     """Cluster with many settings of one clusterer, at once if its class can.
 
@@ -123,7 +123,7 @@ def cluster_all(
 
 
 def checked_clustering(
-    setting: Any, V: Reals, positions: npt.ArrayLike, clusterer: str
+    setting: Any, V: Floats, positions: npt.ArrayLike, clusterer: str
 ) -> Clustering:
     """Cluster with one setting of a clusterer, on copies, because code of others may write to them.
 

@@ -27,13 +27,13 @@ from polyplink.associate.partition import (
     partition,
 )
 from polyplink.associate.probes import Probe, Reading, read_polyps
-from polyplink.associate.similarity import Reals, VisualForm, visual
+from polyplink.associate.similarity import VisualForm, visual
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.artefacts import ADDED_LATER, read_plain
 from polyplink.core.messages import Message
 from polyplink.core.text import short_repr
 from polyplink.data.origin import ANNOTATED, BoxSource
 
-Flags = npt.NDArray[np.bool_]
 Purpose = Literal["published", "count", "link"]
 """What the price of a polyp is chosen for, see `evaluate.choosing.choose`."""
 
@@ -277,10 +277,10 @@ class Identities:
 
     labels: Labels
     converged: bool
-    scores: Reals
+    scores: Floats
     questions: list[Question]
     interval: tuple[int, int] | None
-    similarity: Reals
+    similarity: Floats
 
     @property
     def names(self) -> list[str]:
@@ -338,7 +338,7 @@ def identify(
 
 def _questions(
     labels: Labels,
-    P: Reals,
+    P: Floats,
     point: OperatingPoint,
     interval: tuple[int, int] | None,
     constraints: Constraints,
@@ -388,7 +388,7 @@ def _questions(
     ]
 
 
-def _partition(P: Reals, setting: LearnedLinks, constraints: Constraints) -> Labels:
+def _partition(P: Floats, setting: LearnedLinks, constraints: Constraints) -> Labels:
     """Polyp of each tracklet (n,) under a setting and constraints."""
     must, cannot = constraints.must, constraints.cannot
     (labels,) = partition(P, [setting.price], must, cannot, tolerance=setting.tolerance)
@@ -396,7 +396,7 @@ def _partition(P: Reals, setting: LearnedLinks, constraints: Constraints) -> Lab
 
 
 def _change(
-    labels: Labels, P: Reals, setting: LearnedLinks, constraints: Constraints, question: Question
+    labels: Labels, P: Floats, setting: LearnedLinks, constraints: Constraints, question: Question
 ) -> int:
     """Change of the count, in polyps, if the pair of a question were decided the other way."""
     must, cannot = [*constraints.must], [*constraints.cannot]
@@ -405,11 +405,11 @@ def _change(
 
 
 def count_intervals(
-    P: Reals,
+    P: Floats,
     setting: LearnedLinks,
     factors: Sequence[float],
     decided: Constraints | None = None,
-    weights: Reals | None = None,
+    weights: Floats | None = None,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Lowest and highest count (m,), (m,) while the price varies by up to each rising factor."""
     constraints, scale = decided or Constraints(), np.asarray(factors)
@@ -430,7 +430,7 @@ def count_intervals(
     return np.minimum.accumulate(low) + 1, np.maximum.accumulate(high) + 1
 
 
-def link_scores(labels: Labels, P: Reals | None) -> Reals:
+def link_scores(labels: Labels, P: Floats | None) -> Floats:
     """Confidence of the assignment of every tracklet, in [0, 1].
 
     Args:
@@ -457,7 +457,7 @@ def link_scores(labels: Labels, P: Reals | None) -> Reals:
 
 def possible_questions(
     labels: Labels,
-    P: Reals,
+    P: Floats,
     setting: LearnedLinks,
     *,
     spread: float = ASKED,

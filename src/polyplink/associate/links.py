@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.partition import check_tracklet_count, partition
-from polyplink.associate.similarity import Reals, cosine, expit, unit_rows
+from polyplink.associate.similarity import cosine, expit, unit_rows
+from polyplink.core.arrays import Flags, Floats, Ints
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import short_repr
 
-Flags = npt.NDArray[np.bool_]
 Frames = npt.NDArray[np.object_]  # for each tracklet, an array of frame numbers or None
 
 # Knots of the piecewise-linear functions: log of the gap in seconds, log(1 + views in between), and
@@ -56,8 +56,8 @@ class Views:
     __repr__ = short_repr
 
     vectors: npt.NDArray[Any]
-    start: Reals
-    end: Reals
+    start: Floats
+    end: Floats
     frames: Frames | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Views:
         return np.asarray(together)
 
     @property
-    def between(self) -> Reals:
+    def between(self) -> Floats:
         """Number of tracklets that begin between the beginnings of two tracklets (n, n)."""
         return begun_between(self.start, np.sort(self.start))
 
@@ -127,7 +127,7 @@ class Views:
         return max(float(self.end.max() - self.start.min()), 1.0)
 
 
-def begun_between(start: Reals, starts: Reals) -> Reals:
+def begun_between(start: Floats, starts: Floats) -> Floats:
     """Number of times in `starts`, rising, after one and before the other of two in `start` (n, n).
 
     Example:
@@ -170,7 +170,7 @@ class UsualCosines:
         variance = np.mean([np.square(values - mean).mean() for values in cosines])
         return cls(mean, float(np.sqrt(variance)))
 
-    def joined(self, cosines: Reals) -> tuple[float, float]:
+    def joined(self, cosines: Floats) -> tuple[float, float]:
         """Mean and standard deviation of cosines (m,) and `USUAL_PAIRS` with the usual ones."""
         share = cosines.size / (cosines.size + USUAL_PAIRS)
         mean = share * cosines.mean() + (1 - share) * self.mean
@@ -179,12 +179,12 @@ class UsualCosines:
         return float(mean), float(np.sqrt(variance))
 
 
-def _of_pairs(cosines: Reals) -> Reals:
+def _of_pairs(cosines: Floats) -> Floats:
     """Cosines of the pairs of different tracklets (m,) from the table (n, n)."""
     return np.asarray(cosines[np.triu(np.ones(cosines.shape, dtype=np.bool_), k=1)])
 
 
-def _terms(views: Views, usual: UsualCosines | None = None) -> Iterator[tuple[str, Reals]]:
+def _terms(views: Views, usual: UsualCosines | None = None) -> Iterator[tuple[str, Floats]]:
     """Yield the terms of the log-odds of a link: name and values (n, n).
 
     Cosines are standardised by those of the procedure and the usual ones, if these are given.
@@ -246,7 +246,7 @@ class LinkModel:
     positives: int
     usual: UsualCosines | None = None
 
-    def probability(self, views: Views) -> Reals:
+    def probability(self, views: Views) -> Floats:
         """Probability that two tracklets of a procedure show the same polyp.
 
         Returns:
@@ -260,7 +260,7 @@ class LinkModel:
         P[views.overlap] = 0.0
         return P
 
-    def likeness(self, views: Views) -> Reals:
+    def likeness(self, views: Views) -> Floats:
         """`probability`, also for tracklets with a box in one frame: how alike they look.
 
         Returns:
@@ -286,7 +286,7 @@ Labelled = tuple[Views, Sequence[str | None]]
 """A procedure's tracklets, and the polyp of each (n,), None if unknown."""
 
 
-LabelledPairs = tuple[Reals, Flags]
+LabelledPairs = tuple[Floats, Flags]
 """Pairs of tracklets with known polyps: terms (m, t), and whether a pair shows one polyp (m,)."""
 
 
@@ -319,8 +319,8 @@ def link_terms(procedure: Labelled, usual: UsualCosines | None = None) -> Labell
 
 
 def logistic(
-    X: Reals, y: Flags, weight: Reals | None = None, **options: Any
-) -> tuple[Reals, float]:
+    X: Floats, y: Flags, weight: Floats | None = None, **options: Any
+) -> tuple[Floats, float]:
     """Coefficients (t,) and intercept of a logistic regression.
 
     Args:
@@ -340,11 +340,11 @@ class NotFitted(Exception):  # noqa: N818 - not a mistake
     """No model can be fitted, because labels are missing or too alike; the message says why."""
 
 
-Fit = Callable[[Reals, npt.NDArray[Any], float], tuple[Reals, float]]
+Fit = Callable[[Floats, npt.NDArray[Any], float], tuple[Floats, float]]
 """Fits coefficients (t,), intercept to terms (m, t), targets (m,), at a penalty or its inverse."""
 
 
-def folds_of(patients: Sequence[str], most: int) -> npt.NDArray[np.int64]:
+def folds_of(patients: Sequence[str], most: int) -> Ints:
     """Fold of each row (n,), at most `most`; the rows of a patient (n,) are in one fold.
 
     Example:
@@ -356,8 +356,8 @@ def folds_of(patients: Sequence[str], most: int) -> npt.NDArray[np.int64]:
 
 
 def cross_fit(
-    X: Reals, y: npt.NDArray[Any], fold: npt.NDArray[np.integer], fit: Fit, penalty: float
-) -> Reals:
+    X: Floats, y: npt.NDArray[Any], fold: npt.NDArray[np.integer], fit: Fit, penalty: float
+) -> Floats:
     """Linear predictions (m,), each by a model fitted on the rows of the other folds.
 
     Args:
@@ -443,7 +443,7 @@ def cross_probabilities(
     pairs: Sequence[Sequence[LabelledPairs]],
     usual: UsualCosines | None = None,
     patients: Sequence[str] | None = None,
-) -> list[list[Reals]]:
+) -> list[list[Floats]]:
     """Link probabilities of each procedure by a model fitted on procedures of other patients.
 
     Up to `FOLDS` patients are left out one at a time, more in `FOLDS` groups.
@@ -487,7 +487,7 @@ def fit_and_cross_fit(
     *,
     patients: Sequence[str] | None = None,
     runs: bool = False,
-) -> tuple[LinkModel, list[list[Reals]]]:
+) -> tuple[LinkModel, list[list[Floats]]]:
     """Fit a model of links on procedures, and judge each by a model fitted on other patients.
 
     Args:

@@ -21,11 +21,10 @@ from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, count_intervals, link_scores
 from polyplink.associate.links import Views, begun_between
 from polyplink.associate.partition import pair_costs, partition, partition_cost
-from polyplink.associate.similarity import Reals, unit_rows
+from polyplink.associate.similarity import unit_rows
+from polyplink.core.arrays import Flags, Floats, Ints
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Ranged
-
-Ints = npt.NDArray[np.int64]
 
 BETTER = 1e-9  # a revision must lower the cost by more than this
 
@@ -101,14 +100,14 @@ class Stored(Views):
         name: Name of each (m,).
     """
 
-    starts: Reals
-    weight: Reals
+    starts: Floats
+    weight: Floats
     polyp: Ints
-    free: npt.NDArray[np.bool_]
+    free: Flags
     name: npt.NDArray[np.object_]
 
     @property
-    def between(self) -> Reals:
+    def between(self) -> Floats:
         """Number of tracklets, stored or not, that begin between two stored ones (m, m)."""
         return begun_between(self.start, self.starts)
 
@@ -220,7 +219,7 @@ class OnlineLinker:
         return {polyp: i + 1 for i, polyp in enumerate(sorted({*open_polyps, *self._retired}))}
 
     def _with(
-        self, tracklet: str, vector: Reals, start: float, end: float, frames: npt.ArrayLike | None
+        self, tracklet: str, vector: Floats, start: float, end: float, frames: npt.ArrayLike | None
     ) -> Stored:
         """The stored tracklets and, as the last row, a new one without a polyp."""
         unit, single = np.ones(1), np.ones(1, np.bool_)
@@ -245,7 +244,7 @@ class OnlineLinker:
         joined["free"][:-1] = free
         return Stored(**joined)
 
-    def _decide(self, views: Stored, P: Reals) -> Ints:
+    def _decide(self, views: Stored, P: Floats) -> Ints:
         """Cluster of each tracklet (m,); tracklets older than the window keep their polyp."""
         old = np.flatnonzero(~views.free)
         must = [
@@ -307,7 +306,7 @@ class OnlineLinker:
             self._retired.append(int(polyps[int(np.argmin(last))]))
         return views
 
-    def _interval(self, views: Stored, P: Reals, count: int) -> tuple[int, int] | None:
+    def _interval(self, views: Stored, P: Floats, count: int) -> tuple[int, int] | None:
         """Lowest and highest number of polyps while the price varies, including the count."""
         if self._spread is None or self.point.exceeded_by(views.starts.size):
             return None

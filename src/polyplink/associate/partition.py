@@ -21,7 +21,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from polyplink.associate.similarity import Reals, checked_square
+from polyplink.associate.similarity import checked_square
+from polyplink.core.arrays import Floats
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
 
@@ -41,7 +42,7 @@ def partition_cost(
     P: npt.ArrayLike,
     labels: npt.ArrayLike,
     price: float,
-    weights: Reals | None = None,
+    weights: Floats | None = None,
     tolerance: float = TOLERANCE,
 ) -> float:
     """The cost of a partition, as defined at the top of this file.
@@ -59,7 +60,7 @@ def partition_cost(
     return float(price * np.unique(names).size + costs[together].sum())
 
 
-def pair_costs(P: Reals, weights: Reals | None = None, tolerance: float = TOLERANCE) -> Reals:
+def pair_costs(P: Floats, weights: Floats | None = None, tolerance: float = TOLERANCE) -> Floats:
     """Costs (n, n) of having two tracklets in one polyp, 0 on the diagonal."""
     costs = np.where(P == 0, NEVER, tolerance - P)
     if weights is not None:
@@ -74,7 +75,7 @@ def partition(
     must: Pairs = (),
     cannot: Pairs = (),
     *,
-    weights: Reals | None = None,
+    weights: Floats | None = None,
     tolerance: float = TOLERANCE,
 ) -> Labels:
     """Find a partition of low cost for every price.
@@ -148,7 +149,7 @@ def check_tracklet_count(n: int) -> None:
 
 
 @lru_cache(maxsize=4)  # 2.6 MB each up to 565 tracklets: a procedure is partitioned again and again
-def _noise(starts: int, n: int) -> Reals:
+def _noise(starts: int, n: int) -> Floats:
     """Noise that each start adds to the costs (starts, n, n), symmetric; none at the first."""
     noise = np.zeros((starts, n, n))
     if starts > 1:
@@ -184,8 +185,8 @@ def constraint_groups(n: int, must: Pairs, cannot: Pairs) -> Counts:
 
 @njit()
 def _merge(  # noqa: PLR0912
-    costs: Reals,
-) -> tuple[Counts, Reals]:
+    costs: Floats,
+) -> tuple[Counts, Floats]:
     """Merge the two clusters with the lowest cost of their pairs, until one cluster remains.
 
     Returns:
@@ -230,7 +231,7 @@ def _merge(  # noqa: PLR0912
 
 
 @njit()
-def _cut(merges: Counts, paid: Reals, price: float) -> Counts:
+def _cut(merges: Counts, paid: Floats, price: float) -> Counts:
     """Clusters (n,) after all merges before the first one that costs the price or more."""
     n = merges.shape[0] + 1
     labels = np.arange(n)
@@ -245,7 +246,7 @@ def _cut(merges: Counts, paid: Reals, price: float) -> Counts:
 
 @njit()
 def _improve(  # noqa: PLR0912
-    costs: Reals, price: float, labels: Counts
+    costs: Floats, price: float, labels: Counts
 ) -> float:
     """Move tracklets and merge clusters in place while this lowers the cost; return the cost."""
     n = costs.shape[0]

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.links import Fit, NotFitted, cross_fit, folds_of, logistic
-from polyplink.associate.similarity import Reals, expit, unit_rows
+from polyplink.associate.similarity import expit, unit_rows
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
 from polyplink.core.text import many
@@ -44,7 +45,7 @@ class Probe:
     simulated: bool
     origin: str
 
-    def values(self, units: Reals) -> Reals:
+    def values(self, units: Floats) -> Floats:
         """Logarithms of mm, or log-odds (n,), of means of unit vectors (n, d).
 
         Raises:
@@ -76,7 +77,7 @@ class Reading:
     adenoma: float | None = None
 
 
-def mean_units(vectors: npt.ArrayLike, groups: npt.NDArray[np.integer]) -> Reals:
+def mean_units(vectors: npt.ArrayLike, groups: npt.NDArray[np.integer]) -> Floats:
     """Mean unit vector of each group (g, d), from vectors (n, d) in groups 0 to g - 1 (n,)."""
     units = unit_rows(vectors)
     sums = np.zeros((int(groups.max(initial=-1)) + 1, units.shape[1]))
@@ -124,7 +125,7 @@ def read_polyps(
 
 
 def fit_size(
-    units: Reals, size_mm: Sequence[float], patients: Sequence[str], *, simulated: bool
+    units: Floats, size_mm: Sequence[float], patients: Sequence[str], *, simulated: bool
 ) -> Probe:
     """Fit the probe of sizes, with intervals as in split conformal prediction.
 
@@ -142,11 +143,11 @@ def fit_size(
 
     y = np.log(np.asarray(size_mm, np.float64))
 
-    def ridge(X: Reals, target: Reals, penalty: float) -> tuple[Reals, float]:
+    def ridge(X: Floats, target: Floats, penalty: float) -> tuple[Floats, float]:
         model = Ridge(alpha=penalty * len(X)).fit(X, target)
         return np.asarray(model.coef_, np.float64), float(model.intercept_)
 
-    def off(value: Reals) -> Reals:
+    def off(value: Floats) -> Floats:
         return np.square(value - y)
 
     weights, intercept, crossed, baseline = _with_best_penalty(units, y, patients, ridge, off)
@@ -162,7 +163,7 @@ def fit_size(
 
 
 def fit_adenoma(
-    units: Reals, adenoma: Sequence[bool], patients: Sequence[str], *, simulated: bool
+    units: Floats, adenoma: Sequence[bool], patients: Sequence[str], *, simulated: bool
 ) -> Probe:
     """Fit the probe of histology; arguments, result and errors are as for `fit_size`."""
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - slow to import, and only to fit
@@ -171,13 +172,13 @@ def fit_adenoma(
     if not 0 < y.sum() < y.size:
         raise NotFitted(f"{int(y.sum())} of {y.size} labelled polyps are adenomas")
 
-    def regression(X: Reals, target: Reals, penalty: float) -> tuple[Reals, float]:
+    def regression(X: Floats, target: Floats, penalty: float) -> tuple[Floats, float]:
         if not 0 < target.sum() < target.size:
             share = (target.sum() + 0.5) / (target.size + 1)
             return np.zeros(X.shape[1]), math.log(share / (1 - share))
         return logistic(X, target > 0, C=1 / (penalty * len(X)), max_iter=1000)
 
-    def off(value: Reals) -> Reals:
+    def off(value: Floats) -> Floats:
         return np.logaddexp(0, np.where(y > 0, -value, value))
 
     weights, intercept, crossed, baseline = _with_best_penalty(units, y, patients, regression, off)
@@ -195,8 +196,8 @@ def fit_adenoma(
 
 
 def _with_best_penalty(
-    units: Reals, y: Reals, patients: Sequence[str], fit: Fit, off: Callable[[Reals], Reals]
-) -> tuple[Reals, float, Reals, Reals]:
+    units: Floats, y: Floats, patients: Sequence[str], fit: Fit, off: Callable[[Floats], Floats]
+) -> tuple[Floats, float, Floats, Floats]:
     """Choose the penalty by cross-fitting, and fit on all polyps.
 
     Args:

@@ -8,15 +8,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import PolyplinkError
 
-Reals = npt.NDArray[np.float64]
 ROUNDING = 1e-12  # a spread up to this is rounding noise and is not stretched
 
 VisualForm = Literal["raw_l2", "l2", "sigmoid"]
 
 
-def _finite_rows(vectors: npt.ArrayLike) -> Reals:
+def _finite_rows(vectors: npt.ArrayLike) -> Floats:
     """Embeddings (n, d) in double precision; a row that is not finite is an error."""
     rows = np.asarray(vectors, dtype=np.float64)  # (n, d)
     if rows.ndim != 2:
@@ -31,7 +31,7 @@ def _finite_rows(vectors: npt.ArrayLike) -> Reals:
     return rows
 
 
-def unit_rows(vectors: npt.ArrayLike) -> Reals:
+def unit_rows(vectors: npt.ArrayLike) -> Floats:
     """Scale every row to length 1, in double precision.
 
     Args:
@@ -58,7 +58,7 @@ def unit_rows(vectors: npt.ArrayLike) -> Reals:
 DIGITS = 12  # of cosines: rounding keeps ties independent of the row or block of a pair
 
 
-def cosines(left: Reals, right: Reals) -> Reals:
+def cosines(left: Floats, right: Floats) -> Floats:
     """Cosines (a, b) of rows of length 1; equal pairs of rows have exactly equal values.
 
     In a plain matrix product, the last bits of a pair's value depend on its row, column and block.
@@ -66,7 +66,7 @@ def cosines(left: Reals, right: Reals) -> Reals:
     return np.asarray(np.round(left @ right.T, DIGITS))
 
 
-def cosine(vectors: npt.ArrayLike) -> Reals:
+def cosine(vectors: npt.ArrayLike) -> Floats:
     """Cosine similarity of every two rows, in [-1, 1].
 
     Args:
@@ -82,13 +82,13 @@ def cosine(vectors: npt.ArrayLike) -> Reals:
     return np.clip(cosines(unit, unit), -1.0, 1.0)
 
 
-def expit(odds: npt.ArrayLike) -> Reals:
+def expit(odds: npt.ArrayLike) -> Floats:
     """Probabilities of log odds, as `scipy.special.expit`, which is slow to import."""
     with np.errstate(over="ignore"):
         return np.asarray(1.0 / (1.0 + np.exp(-np.asarray(odds, dtype=np.float64))))
 
 
-def min_max(matrix: Reals) -> Reals:
+def min_max(matrix: Floats) -> Floats:
     """Stretch the values of a matrix to [0, 1]; all ones if they are equal up to rounding."""
     if matrix.size == 0:
         return matrix
@@ -98,7 +98,7 @@ def min_max(matrix: Reals) -> Reals:
     return np.asarray((matrix - low) / (high - low))
 
 
-def visual(vectors: npt.ArrayLike, form: VisualForm = "l2") -> Reals:
+def visual(vectors: npt.ArrayLike, form: VisualForm = "l2") -> Floats:
     """Visual similarity V of the tracklets of one procedure, in [0, 1].
 
     The published programs differ:
@@ -132,7 +132,7 @@ def visual(vectors: npt.ArrayLike, form: VisualForm = "l2") -> Reals:
     return similarity
 
 
-def checked_square(matrix: npt.ArrayLike) -> Reals:
+def checked_square(matrix: npt.ArrayLike) -> Floats:
     """Check similarities between n > 0 tracklets and return a float64 copy (n, n).
 
     Raises:
@@ -149,7 +149,7 @@ def checked_square(matrix: npt.ArrayLike) -> Reals:
     return square
 
 
-def checked_positions(positions: npt.ArrayLike) -> Reals:
+def checked_positions(positions: npt.ArrayLike) -> Floats:
     """Positions (n,), float64, in [0, 1].
 
     Raises:
@@ -167,7 +167,7 @@ def checked_positions(positions: npt.ArrayLike) -> Reals:
     return p
 
 
-def temporal(positions: npt.ArrayLike, gamma: float) -> Reals:
+def temporal(positions: npt.ArrayLike, gamma: float) -> Floats:
     """Temporal similarity T = exp(-gamma |p_i - p_j|), stretched to [0, 1].
 
     Args:

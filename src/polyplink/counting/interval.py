@@ -43,6 +43,7 @@ from polyplink.associate.identities import (
     count_intervals,
     recorded_point,
 )
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxesOrigin, BoxSource
@@ -54,7 +55,6 @@ MISSED = 1  # polyps more at the upper end of intervals in recordings, calibrate
 LEAST_RATE = 0.6  # frame rate of a count, as a share of the lowest of its calibration
 ASK_BELOW_MESSAGE = Message("ask.below", {"share": round(100 * ASK_BELOW)})
 
-Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 Gap = Literal[
     "",
@@ -126,7 +126,7 @@ class Coverage:
 
 
 def fit_interval(
-    links: Sequence[npt.NDArray[np.float64]],
+    links: Sequence[Floats],
     polyps: Sequence[int],
     setting: LearnedLinks,
     patients: Sequence[str] | None = None,

@@ -10,10 +10,11 @@ import polars as pl
 
 from polyplink.associate.alarms import AlarmModel, tracklet_features
 from polyplink.associate.identities import Identities, OperatingPoint, Purpose, identify
-from polyplink.associate.links import Flags, Views
+from polyplink.associate.links import Views
 from polyplink.associate.partition import Labels
 from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
+from polyplink.core.arrays import Flags
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.interval import ASK_BELOW_MESSAGE, Cover, Coverage, point_for_boxes

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.artefacts import atomic_folder, content_key
 from polyplink.core.errors import PolyplinkError, first_line, warn_remade
 from polyplink.core.messages import Message
@@ -41,8 +42,6 @@ from polyplink.tracklets.scenes import SceneFinder, are_counts, is_state, write_
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input, update_tracks
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Detector = Callable[[Pixels], Floats]
 """Detects polyps in an image (height, width, 3) RGB: (k, 5) x, y, w, h in pixels, and score."""
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import polars as pl
 
 from polyplink import __version__
+from polyplink.core.arrays import Floats
 from polyplink.core.artefacts import content_key, file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
@@ -21,15 +22,7 @@ from polyplink.data.importing import new_data_folder
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import RECORDINGS, SIMULATED
-from polyplink.detect.first_pass import (
-    Detected,
-    Detector,
-    Floats,
-    LeftOut,
-    checked,
-    detect,
-    remove_pieces,
-)
+from polyplink.detect.first_pass import Detected, Detector, LeftOut, checked, detect, remove_pieces
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, made_with
 from polyplink.detect.recordings import (
     Recording,

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict
 
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.artefacts import ADDED_LATER, content_key, file_key, read_json, read_plain
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError, first_line
@@ -41,7 +42,6 @@ from polyplink.models.shipped import (
 )
 from polyplink.tracklets.settings import TrackSettings
 
-Floats = npt.NDArray[np.float64]
 Outputs = dict[str, npt.NDArray[Any]]
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 USUAL_SIZE = 640  # pixels, of an input without a fixed size
@@ -499,7 +499,7 @@ def _suppressed(boxes: Floats, scores: Floats, record: DetectorRecord) -> tuple[
 
 
 @njit(error_model="numpy")
-def _not_overlapped(boxes: Floats, iou: float) -> npt.NDArray[np.bool_]:
+def _not_overlapped(boxes: Floats, iou: float) -> Flags:
     """Whether each box overlaps none of the boxes kept before it.
 
     Args:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.identities import Purpose
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import PolyplinkError
-from polyplink.evaluate.counting import ProcedureCounts, Reals
+from polyplink.evaluate.counting import ProcedureCounts
 
 TARGET_FPR = 0.05
 LEAST_PRECISION = 0.95  # of linked pairs, for the purpose "link"
@@ -109,7 +110,7 @@ def choose(
     return Choice(row, rule, float(fr[row]), float(fpr[row]))
 
 
-def _smooth(values: Reals) -> Reals:
+def _smooth(values: Floats) -> Floats:
     """Means (s,) of each value and its `NEIGHBOURS` on both sides; edge values are repeated."""
     width = 2 * NEIGHBOURS + 1
     padded = np.pad(values, NEIGHBOURS, mode="edge")

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.compiled import njit
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import ratio
 
-Reals = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.integer]
 Codes = npt.NDArray[np.int32]
 
@@ -109,7 +108,7 @@ class ProcedureCounts:
     cut: Partitions
 
     @cached_property
-    def rates(self) -> dict[str, Reals]:
+    def rates(self) -> dict[str, Floats]:
         """Rates under every setting, by name, each (s,).
 
         - fr: fragmentation rate, clusters / polyps.

@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from polyplink.associate.clusterers import Setting
 from polyplink.associate.identities import Purpose
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import short_repr
 from polyplink.evaluate.choosing import Choice, choose
-from polyplink.evaluate.counting import ProcedureCounts, Reals
+from polyplink.evaluate.counting import ProcedureCounts
 from polyplink.evaluate.intervals import (
     Figure,
     Resampled,
@@ -258,8 +259,8 @@ def counting_measures(
 
 
 def operating_curve(
-    counts: Sequence[ProcedureCounts], converged: Sequence[npt.NDArray[np.bool_]]
-) -> dict[str, Reals]:
+    counts: Sequence[ProcedureCounts], converged: Sequence[Flags]
+) -> dict[str, Floats]:
     """Means over procedures under every setting.
 
     Args:

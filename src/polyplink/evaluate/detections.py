@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Flags, Floats, Ints
 from polyplink.evaluate.intervals import Figure, Resampled, draw_weights, unless_nan
 from polyplink.evaluate.samples import box_iou
 
 if TYPE_CHECKING:
     from polyplink.learn.detector.augmented_frames import TrainingFrames
 
-Floats = npt.NDArray[np.float64]
 IOUS = tuple(round(0.5 + 0.05 * k, 2) for k in range(10))
 LEAST_SCORE = 0.02  # smallest score of a box that is evaluated
 FALSE_HIGH = 0.1  # boxes in a frame without a polyp, at the score that begins a track
@@ -40,10 +40,10 @@ class Matches:
     """
 
     scores: Floats
-    hits: npt.NDArray[np.bool_]
+    hits: Flags
     best: Floats
-    frames: npt.NDArray[np.int64]
-    true_frames: npt.NDArray[np.int64]
+    frames: Ints
+    true_frames: Ints
 
 
 def match_detections(
@@ -301,9 +301,7 @@ def _with_intervals(
     return measured
 
 
-def _groups(
-    matches: Matches, truth: Sequence[Floats], sizes: Floats
-) -> dict[str, npt.NDArray[np.bool_]]:
+def _groups(matches: Matches, truth: Sequence[Floats], sizes: Floats) -> dict[str, Flags]:
     """Annotated boxes (flags) by size (square root of the share of the frame's area) and shape."""
     boxes = np.concatenate([true.reshape(-1, 4) for true in truth])
     area = sizes.prod(1)[matches.true_frames]

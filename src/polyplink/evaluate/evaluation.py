@@ -15,7 +15,8 @@ from polyplink.associate.clusterers import Clusterings, TemporalAP
 from polyplink.associate.grid_search import Grid, find_grid, search, without_links
 from polyplink.associate.identities import Purpose
 from polyplink.associate.links import NotFitted, Views, fit_and_cross_fit
-from polyplink.associate.similarity import Reals, VisualForm, visual
+from polyplink.associate.similarity import VisualForm, visual
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.text import short_repr
 from polyplink.evaluate.counting import Clinic, clinic_figures, clinic_row, count_procedure
@@ -256,9 +257,7 @@ def evaluate_embeddings(
     }
 
 
-def _unit_vectors(
-    vectors: Mapping[str, npt.ArrayLike], samples: Samples
-) -> dict[str, npt.NDArray[np.float64]]:
+def _unit_vectors(vectors: Mapping[str, npt.ArrayLike], samples: Samples) -> dict[str, Floats]:
     """Vectors (n, d) of each encoder scaled to length 1; an error names the encoder."""
     unit = {}
     for name, rows in vectors.items():
@@ -364,8 +363,8 @@ Tables = dict[str, list[pl.DataFrame]]  # the parts of each table, by name
 
 
 def _evaluate_encoder(
-    vectors: Reals,
-    unit: Reals,
+    vectors: Floats,
+    unit: Floats,
     samples: Samples,
     settings: EvaluationSettings,
     *,
@@ -407,18 +406,18 @@ def _evaluate_encoder(
     return EncoderFigures(figures, **fields), measures, tables
 
 
-def _polyps(samples: Samples, rows: npt.NDArray[np.int64]) -> list[int | None]:
+def _polyps(samples: Samples, rows: Ints) -> list[int | None]:
     """The polyps (k,) of some samples; None if unknown."""
     codes = zip(samples.polyp[rows].tolist(), samples.known[rows], strict=True)
     return [code if is_known else None for code, is_known in codes]
 
 
 def _links(
-    vectors: Reals,
+    vectors: Floats,
     samples: Samples,
-    rows: Mapping[str, npt.NDArray[np.int64]],
+    rows: Mapping[str, Ints],
     settings: EvaluationSettings,
-) -> tuple[dict[str, Reals], str]:
+) -> tuple[dict[str, Floats], str]:
     """Link probabilities (n, n) of labelled procedures, by models fitted on other procedures.
 
     Returns:
@@ -448,8 +447,8 @@ Searched = dict[str, dict[str, Clusterings]]  # by procedure and clusterer
 
 
 def _search(
-    vectors: Reals, samples: Samples, settings: EvaluationSettings
-) -> tuple[Grid, dict[str, npt.NDArray[np.int64]], Searched, str]:
+    vectors: Floats, samples: Samples, settings: EvaluationSettings
+) -> tuple[Grid, dict[str, Ints], Searched, str]:
     """Cluster every labelled procedure under the whole grid.
 
     Returns:
@@ -488,7 +487,7 @@ def _in_frames(grid: Grid, span: float) -> Grid:
 
 
 def _count_and_track(
-    vectors: Reals,
+    vectors: Floats,
     samples: Samples,
     settings: EvaluationSettings,
     adenoma: Sequence[bool | None] | None,
@@ -547,7 +546,7 @@ def _count_and_track(
             assignments.append(pl.DataFrame(columns, schema_overrides={"track": pl.Int64}))
 
         # Figures of these settings, and of each setting for all procedures.
-        curve: dict[str, Reals] = {}
+        curve: dict[str, Floats] = {}
         if "counting" in settings.tasks:
             rates = clinic_figures([dict(procedure.clinic) for procedure in counted])
             counting = metrics_of("counting", settings.metrics)

@@ -22,17 +22,10 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Flags, Floats, Ints
 from polyplink.core.compiled import njit
 from polyplink.evaluate.metric import Metric, metrics_of, values_of
-from polyplink.evaluate.samples import (
-    BoxTracks,
-    Flags,
-    Ints,
-    Overlaps,
-    Reals,
-    TrackletBoxes,
-    overlaps,
-)
+from polyplink.evaluate.samples import BoxTracks, Overlaps, TrackletBoxes, overlaps
 
 Codes = npt.NDArray[np.int32]
 Form = Literal["table", "general"]
@@ -62,16 +55,16 @@ class TrackingCounts:
         switches: Number of matched boxes with another track than at the polyp's last match (...,).
     """
 
-    true: Reals
-    detected: Reals
-    tp: Reals
-    ass_a: Reals
-    ass_pr: Reals
-    ass_re: Reals
-    loc: Reals
-    idtp: Reals
-    clear_tp: Reals
-    switches: Reals
+    true: Floats
+    detected: Floats
+    tp: Floats
+    ass_a: Floats
+    ass_pr: Floats
+    ass_re: Floats
+    loc: Floats
+    idtp: Floats
+    clear_tp: Floats
+    switches: Floats
 
     @classmethod
     def weighted(cls, counts: Sequence[Self], weights: npt.ArrayLike) -> Self:
@@ -107,7 +100,7 @@ class TrackingCounts:
 
 def tracking_figures(
     counts: TrackingCounts, metrics: Mapping[str, Metric] | None = None
-) -> dict[str, Reals]:
+) -> dict[str, Floats]:
     """The figures from the sums; NaN without a true box (TrackEval reports 0).
 
     Args:
@@ -126,22 +119,22 @@ def tracking_figures(
     return figures
 
 
-def _detection(c: TrackingCounts) -> Reals:
+def _detection(c: TrackingCounts) -> Floats:
     """Jaccard index of the boxes at each of the 19 thresholds of IoU (..., 19)."""
     boxes = np.asarray(c.true)[..., None] + np.asarray(c.detected)[..., None]
     return np.asarray(c.tp / np.maximum(1, boxes - c.tp))
 
 
-def _association(total: Reals, c: TrackingCounts) -> Reals:
+def _association(total: Floats, c: TrackingCounts) -> Floats:
     """Mean over matched boxes of a share, given its total, at each threshold (..., 19)."""
     return np.asarray(total / np.maximum(1, c.tp))
 
 
-def _hota(c: TrackingCounts) -> Reals:
+def _hota(c: TrackingCounts) -> Floats:
     return np.asarray(np.sqrt(_detection(c) * _association(c.ass_a, c)).mean(axis=-1))
 
 
-def _localisation(c: TrackingCounts) -> Reals:
+def _localisation(c: TrackingCounts) -> Floats:
     return np.asarray((np.maximum(1e-10, c.loc) / np.maximum(1e-10, c.tp)).mean(axis=-1))
 
 
@@ -220,7 +213,7 @@ MOTA = Metric(
 
 
 @njit()
-def assign(cost: Reals) -> Ints:  # noqa: PLR0912
+def assign(cost: Floats) -> Ints:  # noqa: PLR0912
     """Column of every row (r,) in the cheapest one-to-one assignment of costs (r, c), r <= c.
 
     Source: Crouse, On implementing 2D rectangular assignment algorithms, IEEE TAES 2016. Follows
@@ -310,7 +303,7 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, n_tracks: Ints) -> Trac
     sums, single = _count_table(tracks, n_tracks, (polyp, true), tracklets.sizes, order)
     boxes = np.full(len(tracks), float(tracklets.sizes.sum()))
 
-    def at_thresholds(values: Reals) -> Reals:
+    def at_thresholds(values: Floats) -> Floats:
         """The same values (p,) at every threshold (p, 19): a view, no copy."""
         return np.broadcast_to(values[:, None], (values.size, ALPHAS.size))
 
@@ -332,7 +325,7 @@ def score_table(tracklets: TrackletBoxes, tracks: Codes, n_tracks: Ints) -> Trac
 @njit()
 def _count_table(
     tracks: Codes, n_tracks: Ints, polyps: tuple[Ints, Ints], sizes: Ints, order: Ints
-) -> tuple[Reals, Reals]:
+) -> tuple[Floats, Floats]:
     """Compute the table of polyps and tracks of every assignment, and its sums.
 
     Args:
@@ -444,11 +437,11 @@ def _score_frames(  # noqa: PLR0917
     polyps: tuple[Ints, Ints],
     part: Ints,
     pairs: Overlaps,
-    share: Reals,
+    share: Floats,
     level: Ints,
     contested_hota: Flags,
     contested_clear: Flags,
-) -> tuple[Reals, Ints]:
+) -> tuple[Floats, Ints]:
     """Score every assignment of the n parts of the detected boxes to tracks.
 
     Loops take the place of numpy functions: each numpy function in compiled code adds tenths of a
@@ -529,7 +522,7 @@ def _score_frames(  # noqa: PLR0917
 
 @njit()
 def _match_hota(
-    pairs: Overlaps, cell: Ints, boxes: tuple[Ints, Ints], share: Reals, contested: Flags
+    pairs: Overlaps, cell: Ints, boxes: tuple[Ints, Ints], share: Floats, contested: Flags
 ) -> Flags:
     """Whether HOTA matches each pair at threshold 0 (p,): one matching serves all thresholds.
 
@@ -580,7 +573,7 @@ def _match_clear(
 
 
 @njit()
-def _assign_frame(frame: int, pairs: Overlaps, score: Reals, matched: Flags) -> None:
+def _assign_frame(frame: int, pairs: Overlaps, score: Floats, matched: Flags) -> None:
     """Match a frame's pairs with the Hungarian algorithm, by their scores (p,).
 
     Pairs with a score of 0 are not used; matched (p,) is written for the pairs of the frame.

@@ -12,9 +12,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.errors import PolyplinkError
 
-Reals = npt.NDArray[np.float64]
 Weights = npt.NDArray[np.int64]
 
 RESAMPLES = 10_000
@@ -93,13 +93,13 @@ def draw_weights(units: int, *, resamples: int = RESAMPLES, seed: int = 0) -> We
     return rng.multinomial(units, np.full(units, 1 / units), size=resamples)
 
 
-def ratio(part: npt.ArrayLike, total: npt.ArrayLike) -> Reals:
+def ratio(part: npt.ArrayLike, total: npt.ArrayLike) -> Floats:
     """Part / total, NaN if the total is 0."""
     result = np.full(np.broadcast_shapes(np.shape(part), np.shape(total)), np.nan)
     return np.asarray(np.divide(part, total, out=result, where=np.asarray(total) != 0))
 
 
-def unless_nan(value: float | Reals) -> float | None:
+def unless_nan(value: float | Floats) -> float | None:
     """A single value as a number; None if it is NaN."""
     return None if np.isnan(value) else float(value)
 
@@ -115,8 +115,8 @@ class Resampled:
     """
 
     value: float | None
-    resampled: Reals
-    taking_part: npt.NDArray[np.bool_]
+    resampled: Floats
+    taking_part: Flags
 
     @property
     def n(self) -> int:
@@ -175,7 +175,7 @@ def resampled_mean(sums: npt.ArrayLike, counts: npt.ArrayLike, weights: Weights)
     return Resampled(value, ratio(weights @ s, weights @ c), c > 0)
 
 
-def mean_of_procedures(values: Reals, weights: Weights) -> Resampled:
+def mean_of_procedures(values: Floats, weights: Weights) -> Resampled:
     """Mean of one value per procedure (units,), NaN if undefined; see `resampled_mean`."""
     defined = ~np.isnan(values)
     return resampled_mean(np.where(defined, values, 0.0), defined, weights)

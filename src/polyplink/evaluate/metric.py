@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.parts import METRICS
 
-Reals = npt.NDArray[np.float64]
 Task = Literal["retrieval", "reid", "counting", "tracking"]
 Style = Literal["honest", "reference", "published"]
 
@@ -98,7 +97,7 @@ def take_metrics(names: Sequence[str]) -> tuple[str, ...]:
     return metric_names
 
 
-def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...]) -> Reals:
+def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...]) -> Floats:
     """Compute a metric and check what it returns.
 
     Args:

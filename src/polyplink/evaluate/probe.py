@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Flags, Floats, Ints
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
 from polyplink.data.tables import DataSet
 from polyplink.data.vocabulary import size_label
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, ratio
-from polyplink.evaluate.samples import Flags, Ints, Reals
 
 if TYPE_CHECKING:
     from torch import nn
@@ -185,13 +185,13 @@ def _check_both_classes(side: str, labels: Flags) -> None:
         )
 
 
-def probe_scores(probe: "nn.Sequential", features: Features) -> Reals:
+def probe_scores(probe: "nn.Sequential", features: Features) -> Floats:
     """Probability of the positive class for n fragments (n,), from vectors (n, d)."""
     import torch  # noqa: PLC0415
 
     x = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))  # n d
     with torch.inference_mode():
-        scores: Reals = probe(x).squeeze(1).sigmoid().double().numpy()
+        scores: Floats = probe(x).squeeze(1).sigmoid().double().numpy()
     return scores
 
 
@@ -209,10 +209,10 @@ class PolypCounts:
     label: Flags
     fragments: Ints
     called: Ints
-    score: Reals
+    score: Floats
 
 
-def polyp_counts(scores: Reals, polyp: Ints, label: Flags) -> PolypCounts:
+def polyp_counts(scores: Floats, polyp: Ints, label: Flags) -> PolypCounts:
     """Add the predictions of fragments by polyp.
 
     Args:
@@ -228,7 +228,7 @@ def polyp_counts(scores: Reals, polyp: Ints, label: Flags) -> PolypCounts:
     )
 
 
-def macro_f1(counts: PolypCounts, weights: Reals) -> Reals:
+def macro_f1(counts: PolypCounts, weights: Floats) -> Floats:
     """Identity-weighted macro F1: the mean of both classes' F1, with equal weights of polyps.
 
     Args:
@@ -248,13 +248,13 @@ def macro_f1(counts: PolypCounts, weights: Reals) -> Reals:
     return np.where(both_classes, (f_positive + f_negative) / 2, np.nan)
 
 
-def accuracy(counts: PolypCounts, weights: Reals) -> Reals:
+def accuracy(counts: PolypCounts, weights: Floats) -> Floats:
     """Share of fragments classified correctly (r,), with equal weights."""
     right = np.where(counts.label, counts.called, counts.fragments - counts.called)
     return ratio(weights @ right, weights @ counts.fragments)
 
 
-def majority(counts: PolypCounts, weights: Reals) -> Reals:
+def majority(counts: PolypCounts, weights: Floats) -> Floats:
     """Share of polyps classified correctly by majority vote (r,); a tie counts as half correct."""
     lead = np.sign(2 * counts.called - counts.fragments)  # 1: most positive, 0: tie, -1
     vote = 0.5 + 0.5 * lead
@@ -262,7 +262,7 @@ def majority(counts: PolypCounts, weights: Reals) -> Reals:
     return ratio(weights @ right, weights.sum(axis=1))
 
 
-def auroc(counts: PolypCounts, weights: Reals) -> Reals:
+def auroc(counts: PolypCounts, weights: Floats) -> Floats:
     """Probability that a positive polyp scores above a negative one, ties counting half (r,)."""
     order = np.argsort(counts.score, kind="stable")
     starts = np.unique(counts.score[order], return_index=True)[1]  # u: one group per score
@@ -285,7 +285,7 @@ class ProbeMetric:
         ideal: The best value.
     """
 
-    value: Callable[[PolypCounts, Reals], Reals]
+    value: Callable[[PolypCounts, Floats], Floats]
     meaning: str
     ideal: float = 1.0
 

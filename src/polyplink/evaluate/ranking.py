@@ -21,8 +21,9 @@ import numpy.typing as npt
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from polyplink.associate.similarity import DIGITS
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.compiled import njit
-from polyplink.evaluate.samples import Ints, Reals, Samples
+from polyplink.evaluate.samples import Samples
 
 Singles = npt.NDArray[np.float32]
 Job = TypeVar("Job")
@@ -70,7 +71,7 @@ def parallel(work: Callable[[Iterator[Job]], Result], jobs: Iterable[Job]) -> li
 
 # Reordering of sums is allowed, for vectorisation. The order is the same for all pairs.
 @njit(error_model="numpy", fastmath={"reassoc"})
-def _dot(a: Reals, b: Reals) -> float:
+def _dot(a: Floats, b: Floats) -> float:
     """Product of two rows (d,)."""
     total = 0.0
     for k in range(a.size):
@@ -79,7 +80,7 @@ def _dot(a: Reals, b: Reals) -> float:
 
 
 @njit(error_model="numpy")
-def exact_cosine(a: Reals, b: Reals) -> float:
+def exact_cosine(a: Floats, b: Floats) -> float:
     """Cosine of two rows (d,) of length 1, rounded as in `cosines` so that ties are exact."""
     return float(np.rint(_dot(a, b) * SCALE) / SCALE)
 
@@ -106,7 +107,7 @@ class Grouped:
         procedures: Number of procedures, including those without a row.
     """
 
-    rows: Reals
+    rows: Floats
     order: Ints
     procedure: Ints
     start: Ints
@@ -114,7 +115,7 @@ class Grouped:
     procedures: int
 
     @classmethod
-    def of(cls, unit: Reals, samples: Samples) -> Self:
+    def of(cls, unit: Floats, samples: Samples) -> Self:
         """Sort the vectors (n, d) of samples; those of unknown polyp are left out."""
         labelled = np.flatnonzero(samples.known)
         order = labelled[np.lexsort((samples.polyp[labelled], samples.procedure[labelled]))]
@@ -130,7 +131,7 @@ def _bounds(grouped: Ints) -> tuple[Ints, Ints]:
 
 
 @njit(error_model="numpy")
-def cosines_in_groups(rows: Reals, stop: Ints) -> Reals:
+def cosines_in_groups(rows: Floats, stop: Ints) -> Floats:
     """Cosines (p,) of every row with the rows after it in its group, row by row.
 
     Args:
@@ -163,9 +164,9 @@ class _Gallery(NamedTuple):
         procedure_stop: One past the last row of its procedure (n,).
     """
 
-    rows: Reals
+    rows: Floats
     order: Ints
-    similarity: Reals
+    similarity: Floats
     first: Ints
     polyp_start: Ints
     polyp_stop: Ints
@@ -190,11 +191,11 @@ class RankedMatches:
     """
 
     query: Ints
-    similarity: Reals
+    similarity: Floats
     place: Ints
     before: Ints
     nearest: Ints
-    nearest_similarity: Reals
+    nearest_similarity: Floats
 
 
 def rank_matches(grouped: Grouped) -> RankedMatches:
@@ -235,7 +236,7 @@ def rank_matches(grouped: Grouped) -> RankedMatches:
     side = max(1, min(BLOCK, n))
     slack = tolerance(width) + UNIT32 * 2  # bounds are rounded to float32, too
 
-    def work(corners: Iterator[tuple[int, int]]) -> tuple[Ints, Ints, Reals]:
+    def work(corners: Iterator[tuple[int, int]]) -> tuple[Ints, Ints, Floats]:
         """`before` (m, 2), and the nearest row (n,) with its cosine (n,), in some of the blocks."""
         before = np.zeros((similarity.size, 2), dtype=np.int64)
         nearest, cosine = np.full(n, -1), np.full(n, -np.inf)
@@ -321,7 +322,7 @@ def _find_nearer(  # noqa: PLR0917
     corner: tuple[int, int],
     gallery: _Gallery,
     slack: float,
-    nearest_so_far: tuple[Ints, Reals],
+    nearest_so_far: tuple[Ints, Floats],
 ) -> None:
     """Search a block (see `_count_before`) for columns nearer to its rows than the nearest so far.
 
@@ -351,7 +352,7 @@ def _find_nearer(  # noqa: PLR0917
 
 
 @njit(error_model="numpy")
-def _at_least(near: Singles, level: float, slack: float, query: Reals, gallery: Reals) -> int:
+def _at_least(near: Singles, level: float, slack: float, query: Floats, gallery: Floats) -> int:
     """Number of scores (n,) in float32 that are at least the exact similarity `level`.
 
     They are scores of a query (d,) with the first rows of a gallery (n or more, d).

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.compiled import njit
 from polyplink.evaluate.intervals import Resampled, Weights
 from polyplink.evaluate.metric import Metric
 from polyplink.evaluate.ranking import SCALE, Grouped, cosines_in_groups, parallel
-from polyplink.evaluate.samples import Ints, Reals, Samples
+from polyplink.evaluate.samples import Samples
 
 Places = npt.NDArray[np.int32]
 Wide = npt.NDArray[np.int32 | np.int64]
@@ -62,7 +63,7 @@ class Table(NamedTuple):
     cells_per_unit: float
 
 
-def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
+def tabulate(values: Floats, edges: Floats) -> tuple[Table, Floats]:
     """Build the look-up table and the empty records for `tally`.
 
     Args:
@@ -88,7 +89,7 @@ def tabulate(values: Reals, edges: Reals) -> tuple[Table, Reals]:
 
 
 @njit(error_model="numpy")
-def _cells(scores: Reals, low: float, cells_per_unit: float, cells: int, places: Places) -> None:
+def _cells(scores: Floats, low: float, cells_per_unit: float, cells: int, places: Places) -> None:
     """Round scores (n,) to whole numbers, and find their cells, clipped to the first and last."""
     last = float(cells - 1)
     for j in range(scores.size):
@@ -98,7 +99,7 @@ def _cells(scores: Reals, low: float, cells_per_unit: float, cells: int, places:
 
 
 @njit(error_model="numpy")
-def tally(scores: Reals, table: Table, records: Reals, bins: Places) -> None:
+def tally(scores: Floats, table: Table, records: Floats, bins: Places) -> None:
     """Count scores (n,), which are overwritten, in the records of levels; write their bins (n,)."""
     first = table.first
     _cells(scores, table.low, table.cells_per_unit, first.size - 1, bins)
@@ -129,15 +130,15 @@ class PairCounts:
             sufficient.
     """
 
-    edges: Reals
+    edges: Floats
     positives: Ints
     negatives: Wide
 
 
-def sample_negatives(grouped: Grouped, every_nth: int) -> Reals:
+def sample_negatives(grouped: Grouped, every_nth: int) -> Floats:
     """Scores of pairs of different polyps with every `every_nth`-th row as the first one."""
 
-    def work(starts: Iterator[int]) -> Reals:
+    def work(starts: Iterator[int]) -> Floats:
         """Scores with the sampled rows of some blocks."""
         sampled = [np.zeros(0)]
         for start in starts:
@@ -151,7 +152,7 @@ def sample_negatives(grouped: Grouped, every_nth: int) -> Reals:
     return np.concatenate(parallel(work, range(0, n, step)))
 
 
-def count_negatives(grouped: Grouped, values: Reals, edges: Reals) -> tuple[Ints, Ints, Wide]:
+def count_negatives(grouped: Grouped, values: Floats, edges: Floats) -> tuple[Ints, Ints, Wide]:
     """Count the pairs of different polyps by level, and by bin.
 
     Args:
@@ -173,7 +174,7 @@ def count_negatives(grouped: Grouped, values: Reals, edges: Reals) -> tuple[Ints
     row_of_pair = a * grouped.procedures - a * (a + 1) // 2
     rows, groups = grouped.rows, (grouped.procedure, grouped.stop, row_of_pair)
 
-    def work(jobs: Iterator[tuple[int, int]]) -> Reals:
+    def work(jobs: Iterator[tuple[int, int]]) -> Floats:
         """Columns `_AROUND` and `_TIED` (u + 1, 2) of the pairs with rows of some procedures."""
         records = none_counted.copy()
         room = np.empty(ROWS * COLUMNS)
@@ -199,13 +200,13 @@ def count_negatives(grouped: Grouped, values: Reals, edges: Reals) -> tuple[Ints
 
 @njit(error_model="numpy")
 def _count(  # noqa: PLR0917
-    scores: Reals,
+    scores: Floats,
     corner: tuple[int, int],
     procedure: Ints,
     polyp_stop: Ints,
     row_of_pair: Ints,
     table: Table,
-    records: Reals,
+    records: Floats,
     bins: Wide,
 ) -> None:
     """Count a block of scores row by row.
@@ -314,7 +315,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples) -> Reid:
     return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
 
 
-def roc_and_pr(counts: PairCounts) -> tuple[Reals, Reals, Reals]:
+def roc_and_pr(counts: PairCounts) -> tuple[Floats, Floats, Floats]:
     """Points of the ROC and the precision-recall curve, exact at the edges of bins.
 
     Args:
@@ -357,7 +358,7 @@ def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, flo
     return _pooled(times, below, up_to, negatives)
 
 
-def sigmoids(scores: Reals) -> npt.NDArray[np.float32]:
+def sigmoids(scores: Floats) -> npt.NDArray[np.float32]:
     """The sigmoid of scores (n,), in single precision."""
     return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-scores.astype(np.float32))))
 
@@ -373,7 +374,7 @@ def lowest_score(levels: npt.NDArray[np.float32]) -> Ints:
     return low
 
 
-def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
+def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Floats, Floats]:
     """AUROC and AUPR in every resample, from binned pairs.
 
     A procedure drawn w times contributes the pairs within it w times, and two procedures drawn v
@@ -413,7 +414,7 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Reals, Reals]:
     return auroc, aupr
 
 
-def _dot(left: Reals, right: Reals) -> Reals:
+def _dot(left: Floats, right: Floats) -> Floats:
     return np.asarray(np.einsum("rb,rb->r", left, right))
 
 
@@ -427,7 +428,7 @@ class _NegativePairs:
         blocks: First and last + 1 of the procedures with rows that are summed at a time.
     """
 
-    rows: npt.NDArray[np.float32] | npt.NDArray[np.float64]
+    rows: npt.NDArray[np.float32] | Floats
     blocks: list[tuple[int, int]]
 
     @classmethod
@@ -452,7 +453,7 @@ class _NegativePairs:
                 begin = end
         return cls(rows, blocks)
 
-    def drawn(self, weights: Reals) -> Reals:
+    def drawn(self, weights: Floats) -> Floats:
         """Sums over the pairs of procedures, weighted by their draws (r, k)."""
         draws: Any = weights.astype(self.rows.dtype)
         first = 0
@@ -529,7 +530,7 @@ def reid_measures(
     return {name: Resampled(*values_of, samples.labelled) for name, values_of in values.items()}
 
 
-def reid_rows(unit: Reals, samples: Samples) -> tuple[dict[str, Any], ...]:
+def reid_rows(unit: Floats, samples: Samples) -> tuple[dict[str, Any], ...]:
     """Re-identification within each procedure, on which counting is based.
 
     Args:

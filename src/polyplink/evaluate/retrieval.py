@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Flags, Floats, Ints
 from polyplink.core.errors import PolyplinkError
 from polyplink.evaluate.intervals import Resampled, Weights, ratio, resampled_mean
 from polyplink.evaluate.metric import WITHOUT_OWN, Metric, metrics_of, values_of
 from polyplink.evaluate.ranking import Grouped, rank_matches
-from polyplink.evaluate.samples import Flags, Ints, Reals, Samples
+from polyplink.evaluate.samples import Samples
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,14 @@ class Retrieval:
     place: Ints
     rank: Ints
     rank_without_own: Ints
-    similarity: Reals
+    similarity: Floats
     matches: Ints
     nearest: Ints
-    nearest_similarity: Reals
+    nearest_similarity: Floats
     unmatched: int
     unlabelled: int
 
-    def mean_over_matches(self, values: Reals, chosen: Flags | slice = slice(None)) -> Reals:
+    def mean_over_matches(self, values: Floats, chosen: Flags | slice = slice(None)) -> Floats:
         """Average over each query's matches.
 
         Args:
@@ -74,12 +75,12 @@ class Retrieval:
         return np.where(self.matches > 0, mean, np.nan)
 
     @cached_property
-    def ap(self) -> Reals:
+    def ap(self) -> Floats:
         """Average precision (n,), NaN if the tracklet has no match."""
         return self.mean_over_matches(self.place / self.rank)
 
     @cached_property
-    def published_ap(self) -> Reals:
+    def published_ap(self) -> Floats:
         """Average precision without matches of similarity 0 or below (n,); 0 without others."""
         return self.mean_over_matches(self.place / self.rank, self.similarity > 0)
 
@@ -175,14 +176,14 @@ def retrieve(vectors: npt.ArrayLike, samples: Samples) -> Retrieval:
     )
 
 
-def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Reals:
+def _sums(values: npt.ArrayLike, retrieval: Retrieval, samples: Samples) -> Floats:
     """Sum of the valid queries' values in every procedure (procedures,)."""
     valid, n_procedures = retrieval.valid, len(samples.procedures)
     sums = np.bincount(samples.procedure[valid], np.asarray(values)[valid], minlength=n_procedures)
     return sums.astype(np.float64)
 
 
-def _checked_values(name: str, metric: Metric, retrieval: Retrieval) -> Reals:
+def _checked_values(name: str, metric: Metric, retrieval: Retrieval) -> Floats:
     """Values of a metric (n,), finite in the rows of valid queries."""
     values = values_of(name, metric, retrieval, retrieval.matches.shape)
     unusable = np.flatnonzero(retrieval.valid & ~np.isfinite(values))
@@ -199,7 +200,7 @@ def _checked_values(name: str, metric: Metric, retrieval: Retrieval) -> Reals:
 
 def query_values(
     retrieval: Retrieval, metrics: Mapping[str, Metric], *, without_own: bool = False
-) -> dict[str, Reals]:
+) -> dict[str, Floats]:
     """Values of every figure for each query (n,); meaningless in rows without a valid query.
 
     Args:

@@ -9,12 +9,9 @@ import numpy.typing as npt
 
 from polyplink.associate.links import Frames
 from polyplink.associate.similarity import checked_positions, unit_rows
+from polyplink.core.arrays import Flags, Floats, Ints
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import short_repr
-
-Reals = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 def _codes(names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
@@ -48,9 +45,9 @@ class Samples:
     procedure: Ints
     polyp: Ints
     known: Flags
-    positions: Reals
+    positions: Floats
     spans: Mapping[str, int] = field(default_factory=dict)
-    moments: Reals | None = None
+    moments: Floats | None = None
     frames: Frames | None = None
 
     @classmethod
@@ -61,7 +58,7 @@ class Samples:
         polyps: Sequence[str | None],
         positions: npt.ArrayLike,
         spans: Mapping[str, int] | None = None,
-        moments: Reals | None = None,
+        moments: Floats | None = None,
         frames: Frames | None = None,
     ) -> Self:
         """Check the columns of a table of tracklets.
@@ -137,7 +134,7 @@ class Samples:
             frames=None if self.frames is None else self.frames[rows],
         )
 
-    def unit_rows(self, vectors: npt.ArrayLike) -> Reals:
+    def unit_rows(self, vectors: npt.ArrayLike) -> Floats:
         """Vectors (n, d) of these samples, scaled to length 1.
 
         Raises:
@@ -175,7 +172,7 @@ class BoxTracks:
 
     frame: Ints
     track: Ints
-    box: Reals
+    box: Floats
     tracks: int
 
     @classmethod
@@ -230,7 +227,7 @@ class Overlaps(NamedTuple):
 
     true: Ints
     detected: Ints
-    similarity: Reals
+    similarity: Floats
     starts: Ints
     true_rows: Ints
     detected_rows: Ints
@@ -244,7 +241,7 @@ def _in_one_frame(a: Ints, b: Ints) -> tuple[Ints, Ints]:
     return i, np.arange(i.size) - np.repeat(np.cumsum(n_pairs) - end, n_pairs)
 
 
-def box_iou(a: Reals, b: Reals) -> Reals:
+def box_iou(a: Floats, b: Floats) -> Floats:
     """IoU (...) of boxes x, y, w, h (..., 4) and (..., 4), rounded as TrackEval does.
 
     Example:
@@ -292,7 +289,7 @@ class TrackletBoxes:
     polyp: Ints
     offset: Ints
     frame: Ints
-    box: Reals
+    box: Floats
 
     def __post_init__(self) -> None:
         n, d = self.polyp.size, self.frame.size

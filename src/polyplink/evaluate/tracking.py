@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.compiled import njit
 from polyplink.evaluate.counting import renumber
 from polyplink.evaluate.hota import (
@@ -24,13 +25,7 @@ from polyplink.evaluate.hota import (
 )
 from polyplink.evaluate.intervals import Figure, Resampled, Weights, mean_of_procedures, unless_nan
 from polyplink.evaluate.metric import Metric, metrics_of
-from polyplink.evaluate.samples import (
-    BoxTracks,
-    Ints,
-    Reals,
-    TrackletBoxes,
-    find_concurrent,
-)
+from polyplink.evaluate.samples import BoxTracks, TrackletBoxes, find_concurrent
 
 
 def make_tracks(labels: npt.ArrayLike, pairs: Ints) -> tuple[Codes, Ints, Ints]:
@@ -261,7 +256,7 @@ def tracking_measures(
     }
     per_procedure = [tracking_figures(counted, means) for counted in counts]
     for figure in means:
-        values: Reals = np.array([float(figures[figure]) for figures in per_procedure])
+        values: Floats = np.array([float(figures[figure]) for figures in per_procedure])
         measures[f"tracking/{name}/{figure} mean"] = mean_of_procedures(values, weights)
     return measures
 
@@ -270,7 +265,7 @@ def tracking_curve(
     tracked: Sequence[ProcedureTracking],
     rows: Sequence[Ints],
     metrics: Mapping[str, Metric] | None = None,
-) -> dict[str, Reals]:
+) -> dict[str, Floats]:
     """Every setting's figures over all procedures (s,).
 
     Args:

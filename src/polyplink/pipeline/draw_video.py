@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 from PIL import Image, ImageDraw, ImageFont
 
+from polyplink.core.arrays import Ints
 from polyplink.core.artefacts import atomic_file
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, StageProgress, silent_stage
@@ -69,7 +70,7 @@ class Drawing:
     """
 
     boxes: Mapping[int, list[Box]]
-    first: npt.NDArray[np.int64]
+    first: Ints
     fps: float
     n_frames: int
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.errors import PolyplinkError, extras_installed, first_line
 from polyplink.core.text import many
 
@@ -35,9 +36,7 @@ def open_table(folder: Path) -> Any:
         return lancedb.connect(str(folder)).open_table(TABLE)
 
 
-def candidates(
-    table: Any, partitions: int, query: npt.NDArray[np.float64], k: int
-) -> npt.NDArray[np.int64]:
+def candidates(table: Any, partitions: int, query: Floats, k: int) -> Ints:
     """Ascending numbers of rows that probably include the k most similar to a unit vector (d,).
 
     Raises:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyplink.associate.similarity import cosines
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.compiled import njit
 from polyplink.evaluate.ranking import parallel
 
@@ -22,7 +23,6 @@ BLOCK = 65_536  # rows scanned at a time by a thread, and compared exactly at a 
 ROUNDING = 1e-5  # bound on float32's error in dot products of unit vectors, up to 4,096 numbers
 _INT32 = 2**31 - 1
 
-Reals = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
 
@@ -56,10 +56,10 @@ def encode_rows(unit: npt.NDArray[np.float32]) -> Codes:
 @njit(error_model="numpy")
 def _scan(
     codes: npt.NDArray[np.int8],
-    about: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_]],
+    about: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], Flags],
     query: npt.NDArray[np.int16],
     step_slack: tuple[float, float],
-    bounds: tuple[npt.NDArray[np.float32], Reals],
+    bounds: tuple[npt.NDArray[np.float32], Floats],
 ) -> None:
     """Bound the cosines of rows (n, d) from above and below.
 
@@ -92,8 +92,8 @@ def nearest(
     unit: npt.NDArray[np.float32],
     stored: Codes,
     k: int,
-    keep: npt.NDArray[np.bool_] | None = None,
-) -> tuple[Rows, Reals]:
+    keep: Flags | None = None,
+) -> tuple[Rows, Floats]:
     """The k rows with the largest cosine to a vector, exactly; ties in the order of the rows.
 
     Args:
@@ -121,7 +121,7 @@ def nearest(
     slack = float(np.linalg.norm(vector - short * step)) * 1.01 + ROUNDING
     upper = np.empty(n, np.float32)
 
-    def work(starts: Iterator[int]) -> Reals:
+    def work(starts: Iterator[int]) -> Floats:
         best = np.full(k, -np.inf)
         for a in starts:
             part = slice(a, a + BLOCK)

@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Flags
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.archives import member_reader
 from polyplink.data.files.folders import image_files, videos_in
@@ -276,7 +276,7 @@ class Pictures:
             self._videos.pop(next(iter(self._videos)))[1].close()
         return video
 
-    def _field_of(self, procedure: str) -> npt.NDArray[np.bool_] | None:
+    def _field_of(self, procedure: str) -> Flags | None:
         """The visible field (height, width) of a recording; None if no frame is available."""
         if not self.recorded(procedure):
             return None
@@ -335,7 +335,7 @@ class Pictures:
         return covered
 
 
-def visible_field(frames: Sequence[Pixels]) -> npt.NDArray[np.bool_]:
+def visible_field(frames: Sequence[Pixels]) -> Flags:
     """The endoscope's visible field: the largest bright area, with holes filled.
 
     Text beside the field is bright in every frame, but is a separate area, or is connected by thin

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from polyplink.tracklets.box_runs import BOX, Ints, build_tracklets, fill_gaps
+from polyplink.core.arrays import Ints
+from polyplink.tracklets.box_runs import BOX, build_tracklets, fill_gaps
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 
 MOST = 5  # places of a recording

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.origin import annotated_boxes
@@ -26,7 +25,7 @@ class Still:
 
     path: Path
     group: str
-    boxes: npt.NDArray[np.float64]
+    boxes: Floats
 
 
 def read_stills(folder: Path, data: DataSet, procedures: Sequence[str]) -> list[Still]:

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image, ImageFilter
 from torch import Tensor
 from torch.nn import functional
 
+from polyplink.core.arrays import Floats
 from polyplink.data.files.images import Pixels
-
-Floats = npt.NDArray[np.float64]
 
 OUTLINE = 24  # points on the ellipse in a box, projected to get the box in a view
 WAVES = 4  # sines in a smooth curve

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from typer import echo
 
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.messages import Message
-from polyplink.detect.first_pass import Floats, look
+from polyplink.detect.first_pass import look
 from polyplink.detect.folder import OpenedDetector
 from polyplink.streaming.live_count import LIVE, Event, LiveCount, late_messages
 from polyplink.streaming.sources import CLOSING, Feed, LiveFrame, LiveSource

@@ -27,12 +27,13 @@ from typing import IO, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Floats
 from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
 from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.files.images import Picture, Pixels, decode_image
-from polyplink.detect.first_pass import Floats, checked, clipped
+from polyplink.detect.first_pass import checked, clipped
 from polyplink.detect.recordings import Recording, find_recordings
 from polyplink.tracklets.box_runs import USUAL_FPS
 

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Ints
 from polyplink.core.compiled import njit
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from polyplink.tracklets.tracks import ONE_SCENE, make_tracker, tracker_input, update_tracks
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.floating]
 Box = tuple[float, float, float, float]
 Rows = npt.NDArray[np.uint32]  # polars' own type of row numbers, which needs no cast there
 Columns = tuple[npt.NDArray[np.float32], ...]  # x, y, w, h: d each

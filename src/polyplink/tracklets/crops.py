@@ -21,6 +21,7 @@ from typing import IO, Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.artefacts import atomic_file, read_json, write_json
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.parts import CROPS
@@ -41,8 +42,8 @@ class Rendering(Protocol):
 
     def crops(
         self,
-        frames: npt.NDArray[np.int64],
-        windows: npt.NDArray[np.int64],
+        frames: Ints,
+        windows: Ints,
         size: int,
         *,
         threads: int,
@@ -102,13 +103,11 @@ class FrameCrops:
     frame: int
     width: int
     height: int
-    rows: npt.NDArray[np.int64]
-    crops: npt.NDArray[np.int64]
+    rows: Ints
+    crops: Ints
 
 
-def enlarge(
-    boxes: npt.NDArray[np.floating], factor: float | None, width: int, height: int
-) -> npt.NDArray[np.int64]:
+def enlarge(boxes: npt.NDArray[np.floating], factor: float | None, width: int, height: int) -> Ints:
     """The area of the image to cut out around each box.
 
     Width and height are multiplied by `factor` about the box's centre; left, top, width and height
@@ -135,7 +134,7 @@ def enlarge(
     return np.concatenate([low, np.maximum(high, low + 1)], axis=1)  # n 4
 
 
-def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
+def cut(image: Pixels, crop: Ints, size: int) -> Pixels:
     """Cut out a crop and resize it, ignoring its aspect ratio.
 
     Args:
@@ -150,9 +149,7 @@ def cut(image: Pixels, crop: npt.NDArray[np.int64], size: int) -> Pixels:
     return resize(image[top:bottom, left:right], size, size)
 
 
-def crop_around(
-    picture: Pixels, box: npt.NDArray[np.float64], factor: float | None, size: int
-) -> Pixels:
+def crop_around(picture: Pixels, box: Floats, factor: float | None, size: int) -> Pixels:
     """Cut the crop (size, size, 3) around a box (4,) x, y, w, h of a picture (height, width, 3)."""
     height, width = picture.shape[:2]
     return cut(picture, enlarge(box[None], factor, width, height)[0], size)

@@ -7,12 +7,10 @@ which takes several seconds.
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from polyplink.core.arrays import Flags, Floats, Ints
 from polyplink.core.compiled import njit
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Inputs = tuple[Ints, Floats, Floats, Ints]
 
 REACH = 0.45  # largest distance from the prediction, in box sides
@@ -104,7 +102,7 @@ def follow(  # noqa: PLR0912
 @njit(error_model="numpy")
 def _pairs_within_reach(  # noqa: PLR0917
     boxes: Floats,
-    taking_part: npt.NDArray[np.bool_],
+    taking_part: Flags,
     tracks: Floats,
     frame: int,
     scene: int,

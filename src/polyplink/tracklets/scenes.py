@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Floats, Ints
 from polyplink.data.tables import read_table, write_table
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 SIDE = 16  # of the small image, pixels
 SAMPLES = 4  # pixels across and down that are averaged for each pixel of the small image

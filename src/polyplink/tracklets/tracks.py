@@ -12,17 +12,14 @@ only have short gaps, and no track continues from one scene to another.
 """
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import TRACKERS
 from polyplink.core.text import many
 from polyplink.tracklets.follow import EARNED, FIELDS, FRAME, LENGTH, NUMBER, SHORTEST, follow
 from polyplink.tracklets.settings import TrackSettings
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 ONE_SCENE = np.zeros((0, 2), np.int64)
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from polyplink.core.arrays import Ints
 from polyplink.core.text import many
 from polyplink.data.doctor import Finding, Severity
 from polyplink.data.origin import read_origin
 from polyplink.data.tables import DataSet
-from polyplink.tracklets.box_runs import Ints, box_rows, build_tracklets, frame_rates
+from polyplink.tracklets.box_runs import box_rows, build_tracklets, frame_rates
 from polyplink.tracklets.sampling import kept_tracklets
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings, with_options

@@ -15,7 +15,8 @@ from polyplink.associate.clusterers import TemporalAP
 from polyplink.associate.grid_search import Grid, find_grid, search
 from polyplink.associate.links import LinkModel, Views, term_names
 from polyplink.associate.partition import PRICES, partition
-from polyplink.associate.similarity import Reals, cosine, visual
+from polyplink.associate.similarity import cosine, visual
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.lazy_torch import heal_torchvision
 from polyplink.data.tables import DETECTIONS, check
 from polyplink.evaluate.counting import Partitions, count_procedure, partitions
@@ -24,7 +25,7 @@ from polyplink.evaluate.hota import TrackingCounts, score_tracks, tracking_figur
 from polyplink.evaluate.intervals import draw_weights
 from polyplink.evaluate.reid import Reid, reidentify, resample_reid
 from polyplink.evaluate.retrieval import retrieval_measures, retrieve
-from polyplink.evaluate.samples import BoxTracks, Ints, Samples, TrackletBoxes
+from polyplink.evaluate.samples import BoxTracks, Samples, TrackletBoxes
 from polyplink.evaluate.tracking import TrackingTruth, true_and_detected
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.tracks import Tracker, tracker_input
@@ -135,7 +136,7 @@ TEST_TRACKLETS = 736
 RECOMPUTED = 4  # resamples computed by the rival of the bootstrap
 
 
-def synthetic_vectors(size: int, *, noise: float = 3.0) -> tuple[Reals, Samples]:
+def synthetic_vectors(size: int, *, noise: float = 3.0) -> tuple[Floats, Samples]:
     """Vectors (n, 256) scattered about the centres of their polyps, and their samples.
 
     Args:
@@ -400,7 +401,7 @@ SIZES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20, 24, 30, 42, 84, 480)  
 GRID = find_grid("paper", ["temporal_ap"])
 EVERY = 179  # the rival runs one setting in 179, in which each preference is equally frequent
 
-Procedure = tuple[Reals, Reals, list[int]]  # visual similarity (n, n), positions (n,), polyps (n,)
+Procedure = tuple[Floats, Floats, list[int]]  # visual similarity (n, n), positions, polyps (n,)
 
 
 def synthetic_procedure(size: int) -> Procedure:
@@ -433,7 +434,7 @@ def tracked(procedures: Sequence[Procedure], partitions_of: Sequence[Partitions]
     return dict(tracking_figures(TrackingCounts.total(scores)))
 
 
-def scikit_learn_labels(V: Reals, positions: Reals, setting: TemporalAP) -> np.ndarray | None:
+def scikit_learn_labels(V: Floats, positions: Floats, setting: TemporalAP) -> np.ndarray | None:
     """Labels (n,) by scikit-learn's affinity propagation; None if it does not converge."""
     from sklearn.cluster import AffinityPropagation  # noqa: PLC0415  slow
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415

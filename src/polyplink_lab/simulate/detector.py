@@ -22,6 +22,7 @@ import polars as pl
 from scipy.signal import lfilter
 from scipy.special import expit
 
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import find_named
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Ranged
 from polyplink.data.tables import DataSet
@@ -31,7 +32,6 @@ from polyplink_lab.simulate.procedure_specs import stream
 if TYPE_CHECKING:
     from polyplink_lab.simulate.lookalikes import Followed
 
-Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 
 EFFECTS = {"size": 0.9, "motion": -0.7, "edge": -0.6, "new": -0.8}  # on the log-odds of a hit

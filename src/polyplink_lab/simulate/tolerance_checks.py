@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from polyplink.cli.verb import inform
+from polyplink.core.arrays import Floats
 from polyplink.core.results import Progress
 from polyplink.data.tables import DataSet
 from polyplink.tracklets.box_runs import build_tracklets
@@ -26,7 +27,6 @@ from polyplink_lab.simulate.data_set import simulate
 from polyplink_lab.simulate.detector import DETECTORS, DetectorPreset, detect_simulated
 from polyplink_lab.simulate.presets import Preset
 
-Floats = NDArray[np.float64]
 Values = Sequence[float]
 Fits = Callable[[Floats, Floats], NDArray[np.bool_]]  # (published, simulated) -> which agree
 

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from polyplink.core.arrays import Floats
 from polyplink.learn.detector.augmented_frames import TrainingFrames
 from polyplink.learn.detector.frames import true_boxes, unstretched
 
@@ -17,7 +15,7 @@ def training_figure(
     path: Path,
     losses: Sequence[float],
     frames: TrainingFrames | None,
-    predicted: Sequence[npt.NDArray[np.float64]],
+    predicted: Sequence[Floats],
     *,
     score: float,
 ) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from polyplink.core.arrays import Floats, Ints
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.text import many
@@ -31,7 +31,6 @@ from polyplink.tracklets.crops import (
     write_crops,
 )
 
-Floats = npt.NDArray[np.float64]
 Images = dict[int, str | None]  # frame -> image; None where it is rendered
 _NUMBER = re.compile(r"\d+(?=\D*$)")
 
@@ -284,8 +283,8 @@ def detect_in_frames(detector: Callable[[Pixels], Floats], frames: TrainingFrame
     return [clipped(np.asarray(detector(image), float), image.shape[1::-1]) for image in images]
 
 
-def _shapes(frames: TrainingFrames) -> npt.NDArray[np.int64]:
+def _shapes(frames: TrainingFrames) -> Ints:
     """Height and width (n, 2) of the frames in their original aspect ratio."""
     scale = frames.pixels.shape[1] / frames.sizes.max(1, keepdims=True)
-    shapes: npt.NDArray[np.int64] = (frames.sizes * scale).round().astype(np.int64)[:, ::-1]
+    shapes: Ints = (frames.sizes * scale).round().astype(np.int64)[:, ::-1]
     return shapes
