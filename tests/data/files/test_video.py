@@ -137,6 +137,19 @@ def test_frames_dropped_in_recording_are_not_missing_at_the_end(tmp_path: Path) 
         assert (video.n_frames, video.n_missing) == (N, 0)
 
 
+def test_a_last_frame_that_stays_for_seconds_has_none_after_it(tmp_path: Path) -> None:
+    whole, lasting = write_video(tmp_path / "a.mkv", N), tmp_path / "b.mkv"
+    with av.open(str(whole)) as source, av.open(str(lasting), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        packets = [packet for packet in source.demux(video=0) if packet.size]
+        max(packets, key=lambda packet: packet.pts or 0).duration = 10_000  # milliseconds
+        for packet in packets:
+            packet.stream = stream
+            target.mux(packet)
+    with open_video(lasting) as video:
+        assert (video.n_frames, video.n_missing) == (N, 0)
+
+
 def test_a_damaged_duration_adds_no_frames(tmp_path: Path) -> None:
     path = write_video(tmp_path / "a.mkv", N)
     content, duration = path.read_bytes(), b"\x44\x89\x88"  # the element and its size, 8 bytes

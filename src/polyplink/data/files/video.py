@@ -320,7 +320,7 @@ def _index_file(path: Path) -> _FileIndex:
         context = getattr(stream, "codec_context", None)
         if context is None:  # FFmpeg has no decoder for it
             raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
-        n_frames, times, keys, last = _index_frames(container)
+        n_frames, times, keys, end = _index_frames(container)
         if n_frames == 0:
             raise PolyplinkError(f"video {path} holds no frame", "copy it again")
         fps = None if stream.average_rate is None else float(stream.average_rate)
@@ -328,8 +328,7 @@ def _index_file(path: Path) -> _FileIndex:
         if times is not None and n_frames > 1 and stream.time_base is not None:
             seconds = int(times[-1] - times[0]) * stream.time_base
             fps = round(float((n_frames - 1) / seconds), 3)
-        end = None if times is None or not fps else float(times[-1] * unit) + 1 / fps
-        n_missing = _missing_frames(container, n_frames, last, end, fps)
+        n_missing = _missing_frames(container, n_frames, end, fps or 0.0)
         size = (context.width, context.height)
         return _FileIndex(path, n_frames, n_missing, *size, fps, unit, times, *keys.T)
 
@@ -368,18 +367,19 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     Returns:
         Number of frames, from the first key frame on; the pts of all frames (n,),
         ascending, in time units, or None if they are missing or unreliable, so that frames must be
-        counted; the pts and the dts of every key frame (k, 2), ascending; the largest dts, 0 if
-        there is none.
+        counted; the pts and the dts of every key frame (k, 2), ascending; when the last frame ends,
+        in time units.
     """
     # Packets before the first key frame cannot be decoded, and packets that an edit list removes
     # are never shown: neither are counted.
     stamps: list[int | None] = []
     keys: list[tuple[int, int]] = []
     begun = awaits_second = False
-    last = 0
+    end = 0
     shortest = _shortest_of_frame(container)
     for packet in _demuxed(container):
-        last = max(last, packet.dts or 0)
+        start = packet.dts if packet.pts is None else packet.pts
+        end = max(end, (start or 0) + (packet.duration or 0))
         begun = begun or packet.is_keyframe
         if not packet.size or not begun or packet.is_discard:
             continue
@@ -399,7 +399,7 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     are_distinct = len(set(known_times)) == len(stamps)
     is_timed = container.format.name != "avi" and are_distinct and bool(keys)
     times = np.array(known_times, dtype=np.int64) if is_timed else None
-    return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2), last
+    return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2), end
 
 
 def _shortest_of_frame(container: "InputContainer") -> float:
@@ -417,22 +417,19 @@ def _shortest_of_frame(container: "InputContainer") -> float:
     return float(Fraction(3, 4) / (stream.time_base * context.framerate))
 
 
-def _missing_frames(
-    container: "InputContainer", n_frames: int, last: int, end: float | None, fps: float | None
-) -> int:
+def _missing_frames(container: "InputContainer", n_frames: int, end: int, fps: float) -> int:
     """Number of frames that a file states beyond its end.
 
-    mp4 and mov list the place of every frame. avi states the number of its frames, and a dts is the
-    number of a frame; both include those dropped in recording, which have no packet. Others, such
-    as mkv, state the duration of the longest stream, so it counts only if the video is the only
-    one. Formats that state neither, such as ts, look complete wherever they are cut.
+    mp4 and mov list the place of every frame. avi states the number of its frames, which are its
+    units of time; those dropped in recording count, but have no packet. Others, such as mkv, state
+    the duration of the longest stream, so it counts only if the video is the only one. Formats that
+    state neither, such as ts, look complete wherever they are cut.
 
     Args:
         container: The video.
         n_frames: Number of frames in the file.
-        last: The largest dts.
-        end: When the last of them ends, seconds; None if unknown.
-        fps: Frames per second.
+        end: When the last of them ends, in time units.
+        fps: Frames per second; 0 if unknown.
     """
     stream = container.streams.video[0]
     if container.format.name.startswith("mov,"):
@@ -441,11 +438,11 @@ def _missing_frames(
         )
     missing = 0
     if container.format.name == "avi":
-        missing = stream.frames - (last + 1)
-    elif container.duration and len(container.streams) == 1 and end is not None and fps:
-        missing = round((container.duration / 1e6 - end) * fps)
+        missing = stream.frames - end
+    elif container.duration and len(container.streams) == 1 and stream.time_base:
+        missing = round((container.duration / 1e6 - float(end * stream.time_base)) * fps)
     # What is stated may be off by some frames, and far off in a damaged header.
-    return missing if (fps or 0) < missing < _MOST_MISSING * n_frames else 0
+    return missing if fps < missing < _MOST_MISSING * n_frames else 0
 
 
 def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:
