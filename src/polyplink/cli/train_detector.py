@@ -13,7 +13,6 @@ from typer import Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath, check_inputs
 from polyplink.cli.verb import inform, prints_lines, verb
-from polyplink.core.arrays import Floats
 from polyplink.core.artefacts import atomic_file, file_key, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
@@ -24,6 +23,7 @@ from polyplink.models.shipped import DETECTOR, is_shipped, shipped_model
 if TYPE_CHECKING:
     import torch
 
+    from polyplink.core.arrays import Floats
     from polyplink.detect.onnx import DetectorRecord
     from polyplink.evaluate.detections import DetectorFigures
     from polyplink.learn.detector.augmented_frames import TrainingFrames
