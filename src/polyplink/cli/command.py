@@ -200,8 +200,8 @@ def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
         if sum(is_video(word) for word in words) > 1:
             text += "; list the files of one recording in a playlist (.m3u), and name this"
         else:
-            options = [option for known in context.command.params for option in known.opts]
-            out = "name the output folder with --out, or " if "--out" in options else ""
+            has_out = any("--out" in parameter.opts for parameter in context.command.params)
+            out = "name the output folder with --out, or " if has_out else ""
             text += f"; {out}put a name that has spaces in quotes"
     if type(error).__name__ == "MissingParameter" and context is not None:
         text = missing_argument(context, words[page.count(" ") :]) or text

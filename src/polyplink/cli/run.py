@@ -191,7 +191,7 @@ def _import(
 
 
 def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
-    """Refuse a video in place of boxes, boxes in place of their format, and options without boxes.
+    """Refuse a missing recording, or boxes, a video, a format or options in the wrong place.
 
     Args:
         source: Recordings or boxes to count.

@@ -118,13 +118,21 @@ def parameters_of(function: Verb) -> Iterator[inspect.Parameter]:
     A typed dictionary of options becomes one parameter for each field.
     """
     for parameter in inspect.signature(inspect.unwrap(function)).parameters.values():
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+        options = _typed_dictionary(parameter)
+        if options is None:
             yield parameter
             continue
-        (options,) = get_args(parameter.annotation)  # of Unpack
         for name, annotation in get_type_hints(options, include_extras=True).items():
             kind = inspect.Parameter.KEYWORD_ONLY
             yield inspect.Parameter(name, kind, default=None, annotation=annotation)
+
+
+def _typed_dictionary(parameter: inspect.Parameter) -> Any:
+    """The typed dictionary of options that a parameter unpacks; None if it is another parameter."""
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+        return None
+    (options,) = get_args(parameter.annotation)  # of Unpack
+    return options
 
 
 def sections_of(function: Verb) -> dict[str, str]:
@@ -135,8 +143,8 @@ def sections_of(function: Verb) -> dict[str, str]:
     """
     titles: dict[str, str] = {}
     for parameter in inspect.signature(inspect.unwrap(function)).parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            (options,) = get_args(parameter.annotation)  # of Unpack
+        options = _typed_dictionary(parameter)
+        if options is not None:
             text = (options.__doc__ or "").strip()  # getdoc would give that of dict
             title = text.partition("\n")[0].rstrip(".")
             titles |= dict.fromkeys(get_type_hints(options), title)

@@ -115,7 +115,8 @@ def sole_writer(folder: Path) -> Iterator[None]:
         ) from None
     if not os.access(folder, os.W_OK):  # not hours later, when the first result is written
         raise PolyplinkError(
-            f"no permission to write into {folder}", "change it, or name another folder"
+            f"no permission to write into {folder}",
+            "change its permissions, or name another folder",
         )
     try:
         with file_claim(folder / "writer") as is_claimed:

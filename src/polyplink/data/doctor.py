@@ -438,7 +438,7 @@ def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> li
             "missing image",
             missing,
             f"{_IN_FRAME}: no file {{image}} in {{source}}",
-            "restore the file, of a playlist all its files, or import without images",
+            "restore the file (of a playlist: all its files), or import without images",
         ),
         _Check(  # simulated ones are rendered
             "warning",

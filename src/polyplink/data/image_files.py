@@ -66,9 +66,10 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
     for (place, playlist), part in playlists.group_by("source", "file", maintain_order=True):
         try:
             files = read_playlist(root / str(place) / str(playlist))
+            is_whole = all(file.is_file() for file in files)
         except PolyplinkError:
-            files = [Path()]
-        if not all(file.is_file() for file in files):
+            is_whole = False
+        if not is_whole:
             parts.append(part)
     return pl.concat(parts).select("procedure_id", "frame", "image", "source")
 

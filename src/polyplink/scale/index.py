@@ -65,7 +65,7 @@ Block = tuple[pl.DataFrame, npt.NDArray[np.float32]]
 _FILES = {"vectors.f32": "<f4", "codes.i8": "i1", "scale.f32": "<f4", "error.f32": "<f4"}
 
 
-Count = Annotated[int, Field(strict=True, gt=0, lt=1 << 40)]
+Positive = Annotated[int, Field(strict=True, gt=0, lt=1 << 40)]
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Approximation:
         recall_queries: Number of queries, views evenly spaced over the index.
     """
 
-    rows: Count
-    partitions: Count
+    rows: Positive
+    partitions: Positive
     recall: float | None = None
     recall_at: int | None = None
     recall_queries: int | None = None
@@ -102,8 +102,8 @@ class IndexRecord:
 
     format: Literal["polyplink index 2"]
     weights: str
-    width: Count
-    segments: Annotated[list[Count], Field(min_length=1)]
+    width: Positive
+    segments: Annotated[list[Positive], Field(min_length=1)]
     approximate: Approximation | None = field(default=None, metadata=ADDED_LATER)
 
 

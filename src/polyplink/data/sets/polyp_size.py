@@ -195,7 +195,7 @@ def write_polyp_size(data: DataSet, root: Path) -> None:
     """
     names = "[0-9]{2}|[1-9][0-9]{2,}"
     checked = layout.procedures_to_write(data, root, DATASET, names, "by two digits, 01")
-    list(checked)  # there is no file for each
+    list(checked)  # iteration checks the names; no procedure has a file of its own
     polyps = data.polyps.unique("procedure_id", keep="last")
     rows = data.procedures.join(polyps, "procedure_id", how="left", maintain_order="left")
     labels = rows.select(
