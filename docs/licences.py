@@ -24,11 +24,11 @@ DETECTORS = (  # no detector comes with polyplink: what the programs that write 
 )
 HEAD = """# Licences
 
-The licences of the packages, weights and data sets that polyplink installs, reads or contains.
-This is not legal advice; `make licences` makes the page from the metadata of installed packages.
+The licences of what polyplink installs, reads or contains. This is not legal advice.
+`make licences` makes the page from the metadata of installed packages.
 
 polyplink is under Apache-2.0. It contains two models, with the terms of their data on their cards
-(`polyplink models`), and of data sets only the tables of REAL-Colon
+(`polyplink models`), and the tables of REAL-Colon
 (`src/polyplink/data/released/real_colon/README.md`).
 """
 
@@ -58,8 +58,16 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     )
 
 
-def packages() -> list[tuple[str, str, str]]:
-    """Direct dependencies: name, extra that asks for it, licence."""
+def by_licence(named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Licences in order, each with the names that are under it, from pairs of name and licence."""
+    names: dict[str, list[str]] = {}
+    for name, terms in named:
+        names.setdefault(terms, []).append(name)
+    return [(terms, ", ".join(names[terms])) for terms in sorted(names, key=str.lower)]
+
+
+def packages() -> list[tuple[str, str]]:
+    """Direct dependencies, with the extras that ask for them, and their licences."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {"": project["dependencies"], **project["optional-dependencies"]}
     found: dict[str, list[str]] = {}
@@ -67,8 +75,11 @@ def packages() -> list[tuple[str, str, str]]:
         for line in lines:
             name = re.split(r"[\[<>=!~; ]", line)[0]
             if extra not in DEVELOPMENT and name != "polyplink":
-                found.setdefault(name, []).append(extra or "always")
-    return [(name, ", ".join(by), licence(name)) for name, by in sorted(found.items())]
+                found.setdefault(name, []).append(extra)
+    return [
+        (f"{name} ({', '.join(by)})" if any(by) else name, licence(name))
+        for name, by in sorted(found.items())
+    ]
 
 
 def main() -> None:
@@ -77,10 +88,11 @@ def main() -> None:
     parts = (
         HEAD,
         "## Packages\n",
-        table(("package", "installed by", "licence"), packages()),
+        "In brackets: the extras that install a package. Others are always installed.\n",
+        table(("licence", "packages"), by_licence(packages())),
         "\n## Weights\n",
-        "None is downloaded; `polyplink weights add FILE` takes the published file.\n",
-        table(("weights", "licence", "from"), ((w.title, w.licence, w.source) for w in weights)),
+        "None is downloaded. `polyplink weights list` prints where each comes from.\n",
+        table(("licence", "weights"), by_licence((w.title, w.licence) for w in weights)),
         "\n## Data sets\n",
         table(
             ("data set", "licence", "access", "observe"),
