@@ -32,7 +32,6 @@ PREPARATIONS = (  # commands that make what other commands and the pictures need
     "evaluate run data --out evaluation --grid demo",
 )
 COMMANDS = {  # what is printed, by the name of its block
-    "doctor": "doctor more",
     "run": "run recording/film/{film} --fps 25 --out counted --replace",
     "count": "count run data --part eval --out count --replace",
     "hand-off": "hand-off count",
