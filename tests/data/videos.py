@@ -1,8 +1,9 @@
 """Small videos with the frame number as a pattern of stripes in each frame."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -65,6 +66,25 @@ def write_video(
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return path
+
+
+def remux(
+    source: Path,
+    target: Path,
+    change: Callable[[int, Any], None] = lambda number, packet: None,
+    **options: Any,
+) -> Path:
+    """Copy a video into another file, each packet after `change` of its index and itself.
+
+    `options` are those of `av.open` for the target.
+    """
+    with av.open(str(source)) as read, av.open(str(target), "w", **options) as written:
+        stream = written.add_stream_from_template(read.streams.video[0])
+        for number, packet in enumerate(packet for packet in read.demux(video=0) if packet.size):
+            change(number, packet)
+            packet.stream = stream
+            written.mux(packet)
+    return target
 
 
 def corrupt_packet(path: Path, packet: int) -> None:

@@ -5,6 +5,7 @@ import zlib
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -15,7 +16,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
 from polyplink.data.files.video import Video, open_video
 from polyplink.detect.recordings import find_recordings, uncounted_messages
-from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, write_video
+from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, remux, write_video
 from tests.mutations import flip_many
 
 N = 60
@@ -124,29 +125,22 @@ def test_frames_stated_after_the_end_of_a_file_are_missing(
 
 
 def test_frames_dropped_in_recording_are_not_missing_at_the_end(tmp_path: Path) -> None:
-    whole, gappy = write_video(tmp_path / "a.avi", N, codec="mpeg4"), tmp_path / "b.avi"
-    with av.open(str(whole)) as source, av.open(str(gappy), "w") as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for number, packet in enumerate(source.demux(video=0)):
-            if packet.dts is not None:
-                packet.dts += 2 * N * (number >= 36)  # FFmpeg marks each dropped frame in the file
-                packet.pts = packet.dts
-                packet.stream = stream
-                target.mux(packet)
-    with open_video(gappy) as video:
+    def delay(number: int, packet: Any) -> None:
+        packet.dts += 2 * N * (number >= 36)  # FFmpeg marks each dropped frame in the file
+        packet.pts = packet.dts
+
+    whole = write_video(tmp_path / "a.avi", N, codec="mpeg4")
+    with open_video(remux(whole, tmp_path / "b.avi", delay)) as video:
         assert (video.n_frames, video.n_missing) == (N, 0)
 
 
 def test_a_last_frame_that_stays_for_seconds_has_none_after_it(tmp_path: Path) -> None:
-    whole, lasting = write_video(tmp_path / "a.mkv", N), tmp_path / "b.mkv"
-    with av.open(str(whole)) as source, av.open(str(lasting), "w") as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        packets = [packet for packet in source.demux(video=0) if packet.size]
-        max(packets, key=lambda packet: packet.pts or 0).duration = 10_000  # milliseconds
-        for packet in packets:
-            packet.stream = stream
-            target.mux(packet)
-    with open_video(lasting) as video:
+    def lengthen(_: int, packet: Any) -> None:
+        if packet.pts == (N - 1) * 40:  # milliseconds
+            packet.duration = 10_000
+
+    whole = write_video(tmp_path / "a.mkv", N)
+    with open_video(remux(whole, tmp_path / "b.mkv", lengthen)) as video:
         assert (video.n_frames, video.n_missing) == (N, 0)
 
 
@@ -161,19 +155,8 @@ def test_a_damaged_duration_adds_no_frames(tmp_path: Path) -> None:
 
 def test_formats_that_do_not_list_their_frames_have_none_missing(tmp_path: Path) -> None:
     # A fragmented mp4 file lists the frames of the fragments that were read.
-    path = write_video(tmp_path / "a.mkv", N)
-    with (
-        av.open(str(path)) as source,
-        av.open(
-            str(tmp_path / "a.mp4"), "w", options={"movflags": "frag_keyframe+empty_moov"}
-        ) as target,
-    ):
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.stream = stream
-                target.mux(packet)
-    whole = tmp_path / "a.mp4"
+    options = {"movflags": "frag_keyframe+empty_moov"}
+    whole = remux(write_video(tmp_path / "a.mkv", N), tmp_path / "a.mp4", options=options)
     whole.write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
     with open_video(whole) as video:
         assert 5 < video.n_frames < N
@@ -257,17 +240,9 @@ def test_files_that_a_playlist_names_in_any_way_are_no_recordings_of_their_own(
 
 
 def test_a_recorded_stream_is_one_video_although_its_files_are_none(tmp_path: Path) -> None:
-    write_video(tmp_path / "a.mp4", 40)
     options = {"hls_segment_type": "fmp4", "hls_time": "0.4", "hls_list_size": "0"}
-    with (
-        av.open(str(tmp_path / "a.mp4")) as source,
-        av.open(str(tmp_path / "case.m3u8"), "w", format="hls", options=options) as target,
-    ):
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.stream = stream
-                target.mux(packet)
+    whole = write_video(tmp_path / "a.mp4", 40)
+    remux(whole, tmp_path / "case.m3u8", format="hls", options=options)
     assert len(list(tmp_path.glob("*.m4s"))) > 1
     with open_video(tmp_path / "case.m3u8") as video:
         assert numbers(video, list(range(40))) == [(n, n) for n in range(40)]
