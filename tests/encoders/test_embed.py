@@ -283,9 +283,8 @@ def test_matrix_products_are_computed_in_the_requested_precision() -> None:
         with precision(torch.device("cuda"), "tf32"):
             error = (a.cuda() @ b.cuda()).cpu() - exact
             assert 1e-4 < error.abs().max() < 0.2
-    with precision(CPU, "tf32"):  # a CPU has no tf32: float32 bit for bit
+    with precision(CPU, "tf32"):  # a CPU has no tf32
         assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.equal(a @ b, (a @ b).float())
         torch.testing.assert_close(a @ b, exact, atol=1e-3, rtol=0)
     encoder, frames = random_encoder(TRANSFORMER), random_crops(6).numpy()
     with pytest.raises(PolyplinkError, match="no precision 'int8' here; give one of: float32, tf"):
