@@ -11,20 +11,14 @@ from polyplink_lab.cli.demo import demo
 from polyplink_lab.simulate.presets import smoke
 from tests.conftest import TINY
 
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("demo") / "out"
-    demo(folder, workers=1, preset=PRESET, sets=SETS)
-    return folder
-
-
 PRESET = replace(smoke(), name="test", width=48, height=40)
 SETS = (*TINY, "validation.every=2")
 
 
 @pytest.mark.slow  # `.ci/run` runs the full demo, and its verbs have quick tests
-def test_the_demo_writes_all_results(out: Path) -> None:
+def test_the_demo_writes_all_results_and_a_second_run_equal_ones(tmp_path: Path) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    demo(out, workers=1, preset=PRESET, sets=SETS)
     for name in ("raw/video_info.csv", "data/detections.parquet", "run/weights.safetensors"):
         assert (out / name).is_file()
     assert json.loads((out / "count" / "count.json").read_text())["polyps"] > 0
@@ -34,18 +28,13 @@ def test_the_demo_writes_all_results(out: Path) -> None:
     page = (out / "report.html").read_text()
     assert "Simulated data" in page
     assert "colour histogram" in page
-
-
-@pytest.mark.slow
-def test_a_second_run_gives_equal_figures_and_other_folders_are_refused(
-    out: Path, tmp_path: Path
-) -> None:
     figures = json.loads((out / "evaluation.json").read_text())
     second = demo(out, workers=1, preset=PRESET, sets=SETS)
     assert second.value.as_dict() == figures
     with pytest.raises(PolyplinkError, match="holds something else"):
         demo(out, seed=1, workers=1, preset=PRESET, sets=SETS)
-    (tmp_path / "mine.txt").write_text("x")
+    other.mkdir()
+    (other / "mine.txt").write_text("x")
     with pytest.raises(PolyplinkError, match="holds something else"):
-        demo(tmp_path, workers=1, preset=PRESET)
-    assert (tmp_path / "mine.txt").read_text() == "x"
+        demo(other, workers=1, preset=PRESET)
+    assert (other / "mine.txt").read_text() == "x"

@@ -139,7 +139,9 @@ def test_search_filters_by_date(sample_run: SampleRun, tmp_path: Path) -> None:
     assert_refused(polyplink(*command, "--since", "2024-2-1"), "--since 2024-2-1 is not a date")
 
 
-def test_folders_are_added_once(sample_run: SampleRun, index: Path, tmp_path: Path) -> None:
+def test_folders_are_added_once_and_refused_with_other_boxes(
+    sample_run: SampleRun, index: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "index"
     shutil.copytree(index, copy)
     second = polyplink(
@@ -147,20 +149,14 @@ def test_folders_are_added_once(sample_run: SampleRun, index: Path, tmp_path: Pa
     )
     assert json.loads(second.stdout)["added"] == 0
     other = write_procedures(tmp_path, procedures=6, views=2)  # 001-006 is new, the others changed
-    refused = polyplink("index", "add", sample_run.run, other, "--index", copy, *COMMON)
-    assert_refused(refused, f"procedure 001-001 of {other} is in the index with other boxes")
+    less = Path(shutil.copytree(sample_run.data, tmp_path / "less"))
+    data = read_data(less)
+    boxes = data.detections.filter(pl.col("procedure_id") != "001-002")  # it has lost its views
+    write_data(less, DataSet.of(boxes, data.procedures, data.polyps, data.splits))
+    for folder, name in ((other, "001-001"), (less, "001-002")):
+        refused = polyplink("index", "add", sample_run.run, folder, "--index", copy, *COMMON)
+        assert_refused(refused, f"procedure {name} of {folder} is in the index with other boxes")
     assert len(Index(copy)) == 30
-
-
-def test_a_procedure_that_has_lost_its_views_is_refused(
-    sample_run: SampleRun, index: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(sample_run.data, tmp_path / "data"))
-    data = read_data(folder)
-    boxes = data.detections.filter(pl.col("procedure_id") != "001-002")
-    write_data(folder, DataSet.of(boxes, data.procedures, data.polyps, data.splits))
-    refused = polyplink("index", "add", sample_run.run, folder, "--index", index, *COMMON)
-    assert_refused(refused, f"procedure 001-002 of {folder} is in the index with other boxes")
 
 
 def test_invalid_searches_and_indexes_are_refused(

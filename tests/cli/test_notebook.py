@@ -14,6 +14,7 @@ from rich.table import Table
 from polyplink import Trained, convert_data, count, draw_figures, evaluate_weights
 from polyplink.cli.verb import CellBars, inform
 from polyplink.core.results import Result, result_html
+from polyplink.encoders.weights import Seen, read_record
 from polyplink.report.page import render_fragment
 from polyplink.tracklets.prepare import prepare
 from tests.conftest import SampleRun, recipe
@@ -82,7 +83,10 @@ def test_other_results_are_shown_as_printed() -> None:
 def test_reprs_are_short(sample_run: SampleRun, tmp_path: Path) -> None:
     prepared = prepare(sample_run.data, recipe().prepare)
     converted = convert_data(sample_run.data, "csv", tmp_path / "csv")
-    for value in (prepared.data, prepared, converted, Result(["x" * 50] * 1000)):
+    seen = Seen(trained=[("set", f"001-{k:03}", "p") for k in range(900)])
+    record = replace(read_record(sample_run.weights), seen=seen)
+    large = Result(["x" * 50] * 1000)
+    for value in (prepared.data, prepared, converted, record, large):
         assert len(repr(value)) < 500, value
 
 

@@ -30,7 +30,6 @@ from polyplink_lab.simulate.tolerance_checks import (
     check_simulation,
     check_tables,
     compare,
-    rows_text,
     within,
 )
 
@@ -44,6 +43,7 @@ from polyplink_lab.simulate.tolerance_checks import (
         (EXACT, (100, 11), False),
         (within(0.1), (110, 9), True),
         (within(0.1), (110, 8.9), False),
+        (within(0.1), (110.1, 10), False),
         (ROUNDED, (100.004, 9.996), True),
         (ROUNDED, (100.006, 10), False),
         (AT_MOST, (100, 3), True),
@@ -63,18 +63,6 @@ def test_compare_applies_the_tolerance(
     row = compare("polyps", "somebody", tolerance, (100, 10), values)
     assert row.holds is holds
     assert (row.name, row.source, row.published) == ("polyps", "somebody", (100, 10))
-
-
-def test_rows_are_formatted_as_a_table() -> None:
-    rows = [
-        compare("polyps", "x", within(0.1), (100, 10), (105.25, 10)),
-        compare("boxes", "x", EXACT, (351_264,), (0.125,)),
-    ]
-    assert rows_text(rows).splitlines() == [
-        "        published  simulated  tolerance  holds",
-        "polyps  100 10     105.25 10  10%        yes",
-        "boxes   351,264    0.125      exact      NO",
-    ]
 
 
 # --- Complete tables ------------------------------------------------------------------------
@@ -150,30 +138,12 @@ CHANGES: dict[str, Change] = {
     "a brand is off": lambda d: with_columns(d, "procedures", brand=set_row("brand", "polyplink")),
     "a sex is off": lambda d: with_columns(d, "procedures", sex=set_row("sex", None)),
     "a frame size is off": lambda d: with_columns(d, "procedures", width=set_row("width", 1350)),
-    "a procedure is longer": lambda d: with_columns(
-        d, "procedures", n_frames=set_row("n_frames", 45_466)
-    ),
     "procedures are longer": lambda d: with_columns(
         d, "procedures", n_frames=pl.col("n_frames") * 2
     ),
     "polyps are larger": lambda d: with_columns(d, "polyps", size_mm=pl.col("size_mm") + 1),
-    "classes are exchanged": lambda d: with_columns(
-        d, "polyps", histology_class=pl.col("histology_class").replace({"AD": "HP", "HP": "AD"})
-    ),
-    "a class is unknown": lambda d: with_columns(
-        d, "polyps", histology_class=set_row("histology_class", None)
-    ),
     "half of the boxes": lambda d: replace(
         d, detections=d.detections.filter(pl.col("frame") % 2 == 0)
-    ),
-    "twice the boxes": lambda d: replace(
-        d,
-        detections=pl.concat(
-            [d.detections, d.detections.with_columns(frame=pl.col("frame") + 10**6)]
-        ),
-    ),
-    "one box a frame": lambda d: replace(
-        d, detections=d.detections.unique(["procedure_id", "frame"], maintain_order=True)
     ),
     "a box without a polyp": lambda d: with_columns(
         d, "detections", procedure_id=set_row("procedure_id", "001-002")
@@ -181,13 +151,7 @@ CHANGES: dict[str, Change] = {
     "never out of sight": lambda d: with_columns(
         d, "detections", frame=pl.int_range(pl.len(), dtype=pl.Int32).over("polyp_id")
     ),
-    "boxes jump": lambda d: with_columns(
-        d, "detections", x=pl.col("x") + 3000 * (pl.col("frame") // 20 % 2)
-    ),
     "small boxes": lambda d: with_columns(d, "detections", w=pl.col("w") / 2, h=pl.col("h") / 2),
-    "sizes swing": lambda d: with_columns(
-        d, "detections", h=pl.col("h") * pl.when(pl.col("frame") % 40 < 20).then(6.0).otherwise(1.0)
-    ),
 }
 
 

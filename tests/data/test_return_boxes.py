@@ -12,6 +12,7 @@ import pytest
 from polyplink.core.parts import FORMATS
 from polyplink.data.return_boxes import TABLE, return_boxes, write_places
 from polyplink.data.tables import Imported
+from tests.data.sample_sets import scored_set
 
 SIZE = (64, 48)
 Box = tuple[int, float, float, float | None]  # frame, x, w, score
@@ -202,23 +203,5 @@ def test_boxes_of_other_formats_are_returned_as_a_table_in_order(tmp_path: Path)
         (0, 3.0, 4, 1),
         (2, 4.0, 2, 3),
     ]
-
-
-def test_boxes_of_changed_files_are_returned_as_a_table(tmp_path: Path) -> None:
-    boxes: list[Box] = [(3, 4.0, 5.0, 0.5), (0, 2.0, 5.0, None), (3, 1.0, 5.0, 0.25)]
-    source = write_csv_boxes(tmp_path, boxes)
-    imported = import_boxes("csv", source)
-    write_places(tmp_path, "csv", imported, source)
-    tracks = pl.DataFrame({"track_id": [None, 2, 1], "polyp": [None, 1, None]})
-    source.write_text(source.read_text() + " ")
-    returned = return_boxes(tmp_path, imported.data, tracks, tmp_path / "back")
-    assert returned is not None
-    assert returned.warning == "mine.csv has changed since the import: boxes are in boxes.csv"
-    table = pl.read_csv(tmp_path / "back" / TABLE)
-    assert table.select("frame", "x", "track_id", "polyp").rows() == [
-        (3, 4.0, 2, 1),
-        (0, 2.0, None, None),
-        (3, 1.0, 1, None),
-    ]
-    other = import_boxes("csv", write_csv_boxes(tmp_path, boxes[:2])).data
-    assert return_boxes(tmp_path, other, tracks, tmp_path / "other") is None
+    # Other tables in place of the imported ones.
+    assert return_boxes(tmp_path, scored_set(), numbers, tmp_path / "other") is None

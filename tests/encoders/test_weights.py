@@ -289,10 +289,3 @@ def test_a_saved_folder_has_a_card_and_loads_from_mirrors(
     assert weights_path(Path("mine")) == folder / "model.safetensors"
     with pytest.raises(PolyplinkError, match=r"not the file that was added.*; copy its folder"):
         load_encoder(damaged, CPU)
-
-
-def test_the_repr_of_a_large_record_is_short() -> None:
-    trained = [("set", f"001-{i:03}", "p") for i in range(900)]
-    record = WeightsRecord(TRANSFORMER, PrepareSettings(), {"name": "x"}, Seen("key", trained), {})
-    assert repr(record).startswith("WeightsRecord(encoder=EncoderConfig(")
-    assert len(repr(record)) < 500
