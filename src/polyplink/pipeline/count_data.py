@@ -29,7 +29,6 @@ from polyplink.counting.corrections import LOG, read_corrections, review_message
 from polyplink.counting.count_part import ASSIGNMENT, VIEWS, count_part, views_table
 from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
 from polyplink.counting.result import Count
-from polyplink.data.formats.mot import mot_lines
 from polyplink.data.origin import read_origin, read_warnings
 from polyplink.data.return_boxes import return_boxes
 from polyplink.data.tables import DataSet, csv_text, write_table
@@ -425,6 +424,9 @@ def _write_tracks(counted: Counted, folder: Path) -> Path:
     are written to a file of the same name in the folder `interpolated`, with score 0, because no
     detector reported them. Earlier files are removed.
     """
+    # `count` and `review`, which write no tracks, then do not load the readers of boxes.
+    from polyplink.data.formats.mot import mot_lines  # noqa: PLC0415
+
     boxes = one_box_a_frame(counted.boxes, "procedure_id", "frame", "polyp")
     boxes = boxes.with_columns(pl.col(BOX).round(2), pl.col("score").round(4), track="polyp")
     of_procedure = boxes.partition_by("procedure_id", as_dict=True)
