@@ -353,13 +353,15 @@ def _questions(
         return _change(labels, P, setting, constraints, question)
 
     if below is not None:
-        below_confidence = [
-            replace(question, close=True) for question in questions if question.confidence < below
+        close = [question for question in questions if question.confidence < below]
+        others = [question for question in questions if question.confidence >= below]
+        listed = [
+            *(replace(question, close=True) for question in close),
+            *(
+                replace(question, close=False)
+                for question in others[: max(MOST_QUESTIONS - len(close), 0)]
+            ),
         ]
-        others = [
-            replace(question, close=False) for question in questions if question.confidence >= below
-        ]
-        listed = [*below_confidence, *others[: max(MOST_QUESTIONS - len(below_confidence), 0)]]
         first = [replace(question, change=change(question)) for question in listed[:MOST_QUESTIONS]]
         return first + [replace(question, change=None) for question in listed[MOST_QUESTIONS:]]
     # Those that may be open questions first, each in their order.

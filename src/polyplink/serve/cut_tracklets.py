@@ -42,8 +42,11 @@ def cut_rows(
     rows, later = list[dict[str, Any]](), list[dict[str, Any]]()
     stride, frames = prepared.settings.stride, prepared.detections["frame"]
     for row in table.iter_rows(named=True):
+        if not cuts.get(row["whole"]):
+            rows.append(row)
+            continue
         crop_frames = frames[row["offset"] : row["offset"] + row["n"] : stride].to_numpy()
-        starts = np.searchsorted(crop_frames, cuts.get(row["whole"], ()))
+        starts = np.searchsorted(crop_frames, cuts[row["whole"]])
         edges = [0, *sorted({int(k) for k in starts if 0 < k < row["n_crops"]}), row["n_crops"]]
         for first, last in pairwise(edges):
             part = part_of_tracklet(row, frames, first, last, stride) | {"skipped": first}
