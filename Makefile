@@ -99,7 +99,7 @@ study-questions: $(READY) ## Answers that a review takes, and wrong decisions; D
 study-short: $(READY) ## Counts of recordings with few views; DATA="FOLDER --weights NAME"
 	$(BIN)/python -m tests.studies.short_recordings $(DATA)
 
-study-rates: $(READY) ## Counts from every k-th frame; DATA="PROCEDURES ... --every 1 2 4"
+study-rates: $(READY) ## Counts from every k-th frame, or compressed; DATA="PROCEDURES ... --every 1 2 4 --crf 35"
 	$(BIN)/python -m tests.studies.frame_rates $(DATA)
 
 study-degraded: $(READY) ## Models on compressed, blurred or bordered frames; DATA="FOLDER --detector NAME --weights NAME"

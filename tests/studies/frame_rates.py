@@ -1,18 +1,24 @@
-"""How does a count depend on the frame rate? Run by `make study-rates`.
+"""How does a count depend on the frame rate and on compression? Run by `make study-rates`.
 
-    make study-rates DATA="PROCEDURES ... --every 1 3 12"
+    make study-rates DATA="PROCEDURES ... --every 1 3 12 --crf 35"
 
 PROCEDURES are data folders of annotated procedures with images, such as `OUT/stills/test` of
-`polyplink calibrate --stills`. Of each, every k-th frame is kept, the shipped detector finds polyps
-in these frames, and the shipped encoder counts them. Everything else is as in `polyplink run`.
+`polyplink calibrate --stills`. Of each, every k-th frame is kept, as an image or, with --crf, in a
+video that is compressed as H.264. The shipped detector finds polyps in these frames, and the
+shipped encoder counts them. Everything else is as in `polyplink run`.
 """
 
 import argparse
 import os
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
+import av
 import numpy as np
 import polars as pl
+from PIL import Image
 
 import polyplink
 from polyplink.data.files.trees import image_files
@@ -22,12 +28,26 @@ from polyplink.models.shipped import ENCODER
 from polyplink.report.formats import figure_text
 
 
-def counted(folder: Path, every: int, out: Path) -> pl.DataFrame:
+def write_video(path: Path, images: Sequence[Path], fps: float, crf: int) -> None:
+    """Write images as a video in H.264 with a constant rate factor."""
+    options = {"crf": str(crf)}
+    with av.open(path, "w") as container:
+        stream = container.add_stream("libx264", rate=Fraction(fps), options=options)
+        stream.width, stream.height = Image.open(images[0]).size
+        stream.pix_fmt = "yuv420p"
+        for image in images:
+            pixels = np.asarray(Image.open(image).convert("RGB"))
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+
+
+def counted(folder: Path, every: int, crf: int | None, out: Path) -> pl.DataFrame:
     """Count the procedures of a folder from every `every`-th of their frames.
 
     Args:
         folder: A data folder with its images in frames/PROCEDURE.
         every: Step between frames.
+        crf: Rate factor of the video that is made of the frames; None for the images themselves.
         out: An output folder.
 
     Returns:
@@ -36,9 +56,14 @@ def counted(folder: Path, every: int, out: Path) -> pl.DataFrame:
     data = read_data(folder)
     (fps,) = data.procedures["fps"].unique() / every
     for procedure in data.procedures["procedure_id"]:
+        images = image_files(folder / "frames" / procedure)[::every]
         frames = out / "frames" / procedure
+        if crf is not None:
+            frames.parent.mkdir(parents=True, exist_ok=True)
+            write_video(frames.with_suffix(".mp4"), images, fps, crf)
+            continue
         frames.mkdir(parents=True, exist_ok=True)
-        for number, image in enumerate(image_files(folder / "frames" / procedure)[::every]):
+        for number, image in enumerate(images):
             if not (frames / f"{number:06d}.jpg").exists():
                 os.link(image, frames / f"{number:06d}.jpg")
     polyplink.detect_polyps(out / "frames", out / "boxes", fps=fps)
@@ -48,17 +73,20 @@ def counted(folder: Path, every: int, out: Path) -> pl.DataFrame:
 
 
 def main() -> None:
-    """Count from fewer and fewer frames, and print a table."""
+    """Count from fewer and from compressed frames, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", type=Path, nargs="+", help="data folders with images")
     parser.add_argument("--every", type=int, nargs="+", default=[1, 2, 4], help="frames kept")
+    parser.add_argument("--crf", type=int, nargs="+", help="H.264 rate factors; none for images")
     parser.add_argument("--out", type=Path, default=Path("rates"), help="folder for the results")
     arguments = parser.parse_args()
-    print("| frames a second | count error | counted minus true | intervals that hold |")
-    print("|---|---|---|---|")
-    for every in arguments.every:
+    print(
+        "| frames a second | H.264 CRF | count error | counted minus true | intervals that hold "
+        "| minus one, plus two |\n|---|---|---|---|---|---|"
+    )
+    for every, crf in product(arguments.every, arguments.crf or [None]):
         table = pl.concat(
-            counted(folder, every, arguments.out / f"{place}-every{every}")
+            counted(folder, every, crf, arguments.out / f"{place}-every{every}-crf{crf}")
             for place, folder in enumerate(arguments.folders)
         )
         off = table.select(pl.col("polyps", "true").cast(pl.Int64)).to_numpy() @ [1, -1]
@@ -66,10 +94,9 @@ def main() -> None:
         given = table.drop_nulls("low")
         held = given.filter(pl.col("true").is_between("low", "high")).height
         intervals = f"{held} of {given.height}" if given.height else "none given"
-        print(
-            f"| {table['fps'][0]:g} | {figure_text(error, 2)} | {off.mean():+.2f} | {intervals} |",
-            flush=True,
-        )
+        raised = f"{int(((off >= -2) & (off <= 1)).sum())} of {len(off)}"
+        cells = [f"{table['fps'][0]:g}", "" if crf is None else str(crf), figure_text(error, 2)]
+        print("|", " | ".join([*cells, f"{off.mean():+.2f}", intervals, raised]), "|", flush=True)
 
 
 if __name__ == "__main__":
