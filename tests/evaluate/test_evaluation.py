@@ -239,6 +239,7 @@ def test_procedures_to_choose_on_are_not_evaluated() -> None:
     exact = retrieve(VECTORS[rest], SAMPLES.take(rest))
     assert figures["mAP"].value == pytest.approx(exact.mean_ap)
     assert figures["threshold/FR"].n == result.procedures == 3
+    assert result.tracklets == rest.size
     assert set(tables["assignment"]["procedure_id"]) == set(SAMPLES.procedures[1:])
     assert tables["assignment"]["track"].null_count() == 0
     assert (tables["curve"]["clusterer"][0], tables["curve"].height) == ("threshold", 3)

@@ -230,6 +230,8 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
             f"--boxes takes the format of the boxes, and {boxes} is a file",
             f"`polyplink run {boxes} --boxes FORMAT` counts it, for example coco or csv",
         )
+    if not source.exists():  # refused before torch is imported, too
+        raise PolyplinkError(f"no file or folder {source}", "check the path")
     if is_video(source.name):
         raise PolyplinkError(
             f"{source} is a video, and --boxes {boxes} counts a file or folder of boxes",

@@ -140,8 +140,8 @@ class Evaluation:
             function of the same name.
         minus_clusterer: Paired differences to the first clusterer on the same vectors, by encoder,
             clusterer and figure; see `minus_first_clusterer`.
-        tracklets: Number of tracklets.
-        procedures: Number of evaluated procedures.
+        tracklets: Number of tracklets of the evaluated procedures.
+        procedures: Number of evaluated procedures: those on which settings were chosen are not.
         tasks: The evaluated tasks.
     """
 
@@ -242,14 +242,15 @@ def evaluate_embeddings(
     for key in measures[base]:
         of_encoders = {name: values[key] for name, values in measures.items()}
         alike[key] = no_different(of_encoders, ideals.get(key, ideal_of(key, settings.metrics)))
+    evaluated = ~np.isin(np.asarray(samples.procedures), settings.chosen_on)  # (procedures,)
     evaluation = Evaluation(
         encoders=encoders,
         reference=base,
         minus_reference=minus_reference,
         no_different=alike,
         minus_clusterer={name: minus_first_clusterer(values) for name, values in measures.items()},
-        tracklets=len(samples.tracklet_ids),
-        procedures=len(samples.procedures) - len(settings.chosen_on),
+        tracklets=int(evaluated[samples.procedure].sum()),
+        procedures=int(evaluated.sum()),
         tasks=settings.tasks,
     )
     return evaluation, {
