@@ -1,5 +1,6 @@
 """The verbs `index build`, `index add` and `search`."""
 
+import html
 import json
 import shutil
 from dataclasses import replace
@@ -57,6 +58,20 @@ def test_search_returns_the_nearest_views_of_a_tracklet(
     assert page.count("data:image/jpeg") == 6  # the query and its matches
     assert "no picture" not in page
     assert "not a medical device" in page
+
+
+def test_search_says_why_there_are_no_pictures(
+    sample_run: SampleRun, index: Path, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(index, tmp_path / "elsewhere" / "index")
+    out = tmp_path / "o"
+    views_like = partial(search, sample_run.run, "001-002:00000", out=out, device="cpu")
+    (warning,) = views_like(index=moved, k=5).warnings
+    assert warning.startswith("5 of 5 views have no picture")
+    page = (out / "search.html").read_text()
+    assert warning in html.unescape(page)
+    assert page.count(">no picture<") == 5
+    assert not views_like(index=index, k=5).warnings
 
 
 def test_search_filters_and_accepts_pictures_and_videos(

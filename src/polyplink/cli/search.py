@@ -1,6 +1,6 @@
 """The verb `search`: earlier views that look like a tracklet, a picture or a box."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
@@ -13,6 +13,7 @@ from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result
 from polyplink.core.runs import RunRecord
+from polyplink.core.text import many
 
 if TYPE_CHECKING:
     import polars as pl
@@ -136,8 +137,9 @@ def search(
     match_rows = (
         matches.drop("key", "left", "top", "right", "bottom").with_columns(lengths).rows(named=True)
     )
+    pictures = [picture_of(views.folder, row) for row in rows]
+    notices += _missing_notice(pictures)
     with record.results(out) as new:
-        pictures = [picture_of(views.folder, row) for row in rows]
         write_matches(new / "search.html", title, picture, rows, pictures, notices=notices)
         write_rows(new / "matches.csv", match_rows)
         write_json(new / "matches.json", match_rows)
@@ -264,6 +266,18 @@ def _whole_notice(image: "Pixels", box: str | None) -> list[str]:
     return [
         f"The whole picture ({width} x {height}) was taken as the view of a polyp. If it is a "
         "frame, give --box LEFT,TOP,WIDTH,HEIGHT of the polyp in it."
+    ]
+
+
+def _missing_notice(pictures: Sequence["Pixels | None"]) -> list[str]:
+    """The notice that views have no picture, because the files of their crops are missing."""
+    n_missing = sum(picture is None for picture in pictures)
+    if not n_missing:
+        return []
+    return [
+        f"{n_missing} of {many(len(pictures), 'view')} have no picture: the index or the crops in "
+        "the data folders were moved. Put them back, or build the index again "
+        "(`polyplink index build`)."
     ]
 
 
