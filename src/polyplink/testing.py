@@ -91,7 +91,9 @@ def check_loss(loss: Any) -> None:
     bag = torch.arange(VIEWS) // 2
     order = torch.tensor([4, 5, 0, 1, 2, 3])  # whole bags, so that anchors stay first
 
-    def value(scale: float, rows: torch.Tensor, bags: torch.Tensor) -> tuple[float, torch.Tensor]:
+    def value(
+        scale: float, rows: torch.Tensor, bags: torch.Tensor, case: str = "with bags of two views"
+    ) -> tuple[float, torch.Tensor]:
         vectors = (scale * z[rows]).requires_grad_()
         frames, first = vectors.repeat_interleave(2, dim=0), torch.arange(VIEWS) % 2 == 0
         result = loss(
@@ -101,7 +103,8 @@ def check_loss(loss: Any) -> None:
         (slope,) = torch.autograd.grad(result, vectors, allow_unused=True)
         _require(slope is not None, "the loss has no gradient")
         _require(
-            result.isfinite() and slope.isfinite().all(), "the loss or its gradient is infinite"
+            result.isfinite() and slope.isfinite().all(),
+            f"the loss or its gradient is not finite {case}",
         )
         return float(result.detach()), slope
 
@@ -113,9 +116,9 @@ def check_loss(loss: Any) -> None:
         abs(value_at_rows - moved) <= CLOSE * max(abs(value_at_rows), 1),
         "it depends on the order of bags",
     )
-    value(1e4, rows, bag)  # large logits
-    value(1.0, rows, torch.arange(VIEWS))  # no positives
-    value(1.0, rows, torch.zeros_like(bag))  # one bag: no negatives
+    value(1e4, rows, bag, "with huge vectors")
+    value(1.0, rows, torch.arange(VIEWS), "without positives: each view in a bag of its own")
+    value(1.0, rows, torch.zeros_like(bag), "without negatives: all views in one bag")
 
 
 def check_encoder(config: Any, size: int = 32) -> None:
@@ -229,7 +232,10 @@ def check_clusterer(clusterer: Any) -> None:
                 )
             labels = np.asarray(clusters.labels)
             numbers = np.unique(labels)
-            _require((numbers == np.arange(len(numbers))).all(), f"{setting}: labels have gaps")
+            _require(
+                (numbers == np.arange(len(numbers))).all(),
+                f"{setting}: labels are {numbers.tolist()}, not 0 to {len(numbers) - 1}",
+            )
             same = np.array_equal(labels, repeated.labels)
             _require(same, f"{setting}: another result for the same input")
             if n == 6:

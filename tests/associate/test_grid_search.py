@@ -126,7 +126,7 @@ def test_a_clusterer_of_others_cannot_change_the_similarities() -> None:
         ([0, 0, 0, 1, 1, 1], "returns list, not a Clustering"),
         (Clustering(np.zeros(5, np.int32), converged=True), r"shape \(5,\) and type int32"),
         (Clustering(np.zeros(6), converged=True), r"type float64, not \(6,\) whole numbers"),  # type: ignore[arg-type]
-        (Clustering(np.full(6, 2), converged=True), "labels have gaps"),
+        (Clustering(np.full(6, 2), converged=True), r"labels are \[2\], not 0 to 0"),
     ],
 )
 def test_check_clusterer_names_what_a_clusterer_does_wrong(result: object, says: str) -> None:

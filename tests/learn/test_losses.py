@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 import torch
@@ -25,6 +27,7 @@ from polyplink.learn.soft_targets import (
     soft_target_loss,
 )
 from polyplink.learn.train_config import AnyLoss
+from polyplink.testing import check_loss
 
 KINDS = tuple(LOSSES.values())
 OTHER_LOSSES = {NoiseAwareLoss}  # not a cross-entropy against weights of pairs
@@ -228,3 +231,16 @@ def test_in_batch_accuracy_equals_a_loop() -> None:
             hits_at_k.append(any(same(a, b) for b in nearest[:k]))
     assert actual == tuple(sum(hits_at_k) / len(hits_at_k) for hits_at_k in hits.values())
     assert all(math.isnan(in_batch_accuracy(z, torch.arange(14), k)) for k in (1, 5))
+
+
+def test_check_loss_names_the_batch_that_a_loss_cannot_take() -> None:
+    @dataclass(frozen=True)
+    class Nearness:
+        kind: Literal["nearness"] = "nearness"
+
+        def __call__(self, views: Views) -> torch.Tensor:
+            same = (views.bag[:, None] == views.bag).fill_diagonal_(False)
+            return torch.cdist(views.tracklets, views.tracklets)[same].mean()
+
+    with pytest.raises(AssertionError, match="is not finite without positives"):
+        check_loss(Nearness())
