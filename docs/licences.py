@@ -70,15 +70,15 @@ def packages() -> list[tuple[str, str]]:
     """Direct dependencies, with the extras that ask for them, and their licences."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {"": project["dependencies"], **project["optional-dependencies"]}
-    found: dict[str, list[str]] = {}
+    extras_of: dict[str, list[str]] = {}
     for extra, lines in extras.items():
         for line in lines:
             name = re.split(r"[\[<>=!~; ]", line)[0]
             if extra not in DEVELOPMENT and name != "polyplink":
-                found.setdefault(name, []).append(extra)
+                extras_of.setdefault(name, []).append(extra)
     return [
         (f"{name} ({', '.join(by)})" if any(by) else name, licence(name))
-        for name, by in sorted(found.items())
+        for name, by in sorted(extras_of.items())
     ]
 
 

@@ -6,8 +6,22 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from polyplink_lab.bench.cases import imported
 from polyplink_lab.simulate.tolerance_checks import Row
 from tests.cli.calls import polyplink, printed_json
+
+
+@pytest.mark.slow
+def test_simulate_does_not_import_other_packages(tmp_path: Path) -> None:
+    code = f"""
+import contextlib, io
+from polyplink.cli.command import app
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    app(["simulate", {str(tmp_path / "a")!r}, "--preset", "smoke", "--write", "tables",
+         "--workers", "1"])
+"""
+    heavy = ("polyplink.learn", "polyplink.associate", "jinja2", "matplotlib", "sklearn")
+    assert imported(code, heavy) == []
 
 
 def test_simulate_writes_tables(tmp_path: Path) -> None:

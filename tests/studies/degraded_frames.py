@@ -12,11 +12,13 @@ procedures.
 import argparse
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -43,16 +45,26 @@ def jpeg(image: Image.Image, quality: int) -> Image.Image:
     return Image.open(buffer).convert("RGB")
 
 
+def write_h264(target: Path | BytesIO, images: Iterable[Image.Image], fps: float, crf: int) -> None:
+    """Write images of one size as an mp4 video in H.264 with a constant rate factor.
+
+    H.264 has even sides: images with odd ones are scaled.
+    """
+    with av.open(target, "w", format="mp4") as container:
+        stream: Any = container.add_stream("libx264", rate=Fraction(fps), options={"crf": str(crf)})
+        for number, image in enumerate(images):
+            if number == 0:
+                stream.width, stream.height = (side // 2 * 2 for side in image.size)
+                stream.pix_fmt = "yuv420p"
+            frame = av.VideoFrame.from_ndarray(np.asarray(image.convert("RGB")), format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
 def h264(image: Image.Image, crf: int) -> Image.Image:
     """The image after H.264 compression with a constant rate factor."""
-    width, height = (side // 2 * 2 for side in image.size)
     buffer = BytesIO()
-    with av.open(buffer, "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=25, options={"crf": str(crf)})
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        frame = av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")
-        container.mux(stream.encode(frame))
-        container.mux(stream.encode())
+    write_h264(buffer, [image], 25, crf)
     buffer.seek(0)
     with av.open(buffer, "r") as compressed:
         pixels = next(compressed.decode(video=0)).to_ndarray(format="rgb24")

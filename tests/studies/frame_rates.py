@@ -10,12 +10,9 @@ shipped encoder counts them. Everything else is as in `polyplink run`.
 
 import argparse
 import os
-from collections.abc import Sequence
-from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
-import av
 import numpy as np
 import polars as pl
 from PIL import Image
@@ -26,19 +23,7 @@ from polyplink.data.tables import read_data
 from polyplink.evaluate.intervals import draw_weights, resampled_mean
 from polyplink.models.shipped import ENCODER
 from polyplink.report.formats import figure_text
-
-
-def write_video(path: Path, images: Sequence[Path], fps: float, crf: int) -> None:
-    """Write images as a video in H.264 with a constant rate factor."""
-    options = {"crf": str(crf)}
-    with av.open(path, "w") as container:
-        stream = container.add_stream("libx264", rate=Fraction(fps), options=options)
-        stream.width, stream.height = Image.open(images[0]).size
-        stream.pix_fmt = "yuv420p"
-        for image in images:
-            pixels = np.asarray(Image.open(image).convert("RGB"))
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        container.mux(stream.encode())
+from tests.studies.degraded_frames import write_h264
 
 
 def counted(folder: Path, every: int, crf: int | None, out: Path) -> pl.DataFrame:
@@ -60,7 +45,7 @@ def counted(folder: Path, every: int, crf: int | None, out: Path) -> pl.DataFram
         frames = out / "frames" / procedure
         if crf is not None:
             frames.parent.mkdir(parents=True, exist_ok=True)
-            write_video(frames.with_suffix(".mp4"), images, fps, crf)
+            write_h264(frames.with_suffix(".mp4"), map(Image.open, images), fps, crf)
             continue
         frames.mkdir(parents=True, exist_ok=True)
         for number, image in enumerate(images):
@@ -94,9 +79,10 @@ def main() -> None:
         given = table.drop_nulls("low")
         held = given.filter(pl.col("true").is_between("low", "high")).height
         intervals = f"{held} of {given.height}" if given.height else "none given"
-        raised = f"{int(((off >= -2) & (off <= 1)).sum())} of {len(off)}"
+        held_if_raised = f"{int(((off >= -2) & (off <= 1)).sum())} of {len(off)}"
         cells = [f"{table['fps'][0]:g}", "" if crf is None else str(crf), figure_text(error, 2)]
-        print("|", " | ".join([*cells, f"{off.mean():+.2f}", intervals, raised]), "|", flush=True)
+        cells += [f"{off.mean():+.2f}", intervals, held_if_raised]
+        print("|", " | ".join(cells), "|", flush=True)
 
 
 if __name__ == "__main__":

@@ -353,15 +353,10 @@ def _questions(
         return _change(labels, P, setting, constraints, question)
 
     if below is not None:
-        close = [question for question in questions if question.confidence < below]
+        doubtful = [question for question in questions if question.confidence < below]
         others = [question for question in questions if question.confidence >= below]
-        listed = [
-            *(replace(question, close=True) for question in close),
-            *(
-                replace(question, close=False)
-                for question in others[: max(MOST_QUESTIONS - len(close), 0)]
-            ),
-        ]
+        listed = doubtful + others[: max(MOST_QUESTIONS - len(doubtful), 0)]
+        listed = [replace(question, close=question.confidence < below) for question in listed]
         first = [replace(question, change=change(question)) for question in listed[:MOST_QUESTIONS]]
         return first + [replace(question, change=None) for question in listed[MOST_QUESTIONS:]]
     # Those that may be open questions first, each in their order.
