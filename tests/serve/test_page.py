@@ -227,6 +227,27 @@ def test_questions_are_answered_with_three_keys(
     assert PAGE_ERRORS[page] == []
 
 
+def test_after_the_last_answer_the_page_shows_that_none_is_open(
+    context: BrowserContext, address: str
+) -> None:
+    page = open_page(context, address)
+    ask(page)
+    page.locator("#unsure").focus()
+    answers = 0
+    while page.locator("#same").count():
+        answers += 1
+        page.keyboard.press("u")
+        expect(page.locator(".log summary")).to_contain_text(f"({answers})")
+    expect(page.locator("#question")).to_be_focused()
+    expect(page.locator("#question")).to_be_in_viewport()
+    page.keyboard.press("z")
+    expect(page.locator("#same")).to_have_count(1)
+    page.locator("#not-polyp-left").click()
+    expect(page.locator("#same")).to_have_count(0)
+    expect(page.locator("#question")).to_be_focused()
+    assert PAGE_ERRORS[page] == []
+
+
 def test_a_question_that_another_page_changed_takes_no_answer_at_once(
     context: BrowserContext, address: str, counted_folder: Path
 ) -> None:

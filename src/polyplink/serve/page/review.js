@@ -291,11 +291,18 @@ const targetFrame = () => {
   return focused?.matches("[id^=place-]") ? Number(focused.dataset.frame) : null;
 };
 
-const answer = (kind) => {
+const answer = async (kind) => {
   const question = questionShown();
   if (!question || Date.now() - state.turned < SETTLE) return; // it is not yet read
-  correct({ kind, a: question.a, b: question.b });
+  await correct({ kind, a: question.a, b: question.b });
+  if (!questionShown()) toCard(); // the last one: its buttons have gone, and the card has moved
 };
+
+/** Go to the question, or to the text that none is open. */
+function toCard() {
+  $("card")?.scrollIntoView({ block: "start" });
+  ($("same") ?? $("question"))?.focus({ preventScroll: true });
+}
 
 const actions = {
   skip: () => $("main").focus(),
@@ -310,10 +317,7 @@ const actions = {
   unsure: () => answer("unsure"),
   question_later: () => turnQuestion(1),
   question_back: () => turnQuestion(-1),
-  to_questions: () => {
-    $("card")?.scrollIntoView({ block: "start" });
-    $("same")?.focus({ preventScroll: true });
-  },
+  to_questions: toCard,
   further: () => {
     state.further = true;
     render();
@@ -358,13 +362,14 @@ const actions = {
     const rows = [...state.selected];
     if (rows.length > 1) correct({ kind: "merge", rows }, { focus: `view-${rows[0]}` });
   },
-  not_polyp: (element) => {
+  not_polyp: async (element) => {
     const row = rowOf(element);
     const rows = row === null ? targetRows() : [row];
     if (!rows.length) return;
-    const focus = viewer.shown ? null
-      : element?.closest?.(".pair") ? "same" : nextView(rows.at(-1)) ?? "polyps";
-    correct({ kind: "not_polyp", rows }, { focus });
+    const asked = element?.closest?.(".pair");
+    const focus = viewer.shown ? null : asked ? "same" : nextView(rows.at(-1)) ?? "polyps";
+    await correct({ kind: "not_polyp", rows }, { focus });
+    if (asked && !questionShown()) toCard();
   },
   is_polyp: (element) => {
     const row = rowOf(element);
