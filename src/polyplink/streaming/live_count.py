@@ -1,6 +1,7 @@
 """Count a running procedure: from frames and boxes to events and, at the end, a data folder."""
 
 import json
+import shlex
 import shutil
 import time
 from array import array
@@ -244,7 +245,7 @@ class LiveCount:
         self._finished = final | {
             "review": review,
             "report": str(report.resolve()),
-            "folder": str(self._out.resolve()),
+            "folder": shlex.quote(str(self._out.resolve())),  # of a command to copy
         }
         self.show()
 
