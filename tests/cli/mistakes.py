@@ -69,6 +69,7 @@ MISTAKES = {
     "detect film.mp4 out --detector sim:good": "changes annotated boxes, and film.mp4 is a file",
     "detect DATA out --detector sim:good --fps 5": "--fps is for recordings",
     "run nowhere": "no recording nowhere; give a video or a folder",
+    "run https://host/film.mp4": "film.mp4 is at an address, not on this machine; download it",
     "run film.mp4 --weights gone": "no weights at gone",
     "run DATA --weights RUN --detector sim:goood": "did you mean good?",
     "run film.mp4 --weights RUN --detector none.onnx": "no detector file none.onnx",

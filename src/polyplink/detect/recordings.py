@@ -1,5 +1,6 @@
 """Recordings: videos and folders of images, frame by frame."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,8 +144,13 @@ def uncounted_messages(source: Path) -> list[Message]:
 
 def check_exists(source: Path) -> None:
     """Refuse a path of recordings that does not exist."""
-    if not source.exists():
-        raise PolyplinkError(f"no recording {source}", "give a video or a folder")
+    if source.exists():
+        return
+    if re.match(r"[a-z]{2,}:/", str(source)):
+        raise PolyplinkError(
+            f"{source.name} is at an address, not on this machine", "download it first"
+        )
+    raise PolyplinkError(f"no recording {source}", "give a video or a folder")
 
 
 def find_recordings(source: Path, fps: float | None = None) -> list[Recording]:
