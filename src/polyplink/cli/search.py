@@ -241,7 +241,6 @@ def _image(path: Path, number: int | None, box: str | None) -> "Pixels":
     from polyplink.data.files.images import read_image
     from polyplink.data.files.video import open_video
 
-    image: Pixels | str
     if is_video(path.name):
         if number is None or box is None:
             raise PolyplinkError(
@@ -250,9 +249,10 @@ def _image(path: Path, number: int | None, box: str | None) -> "Pixels":
             )
         with open_video(path) as video:
             frame = video.frame(number)
-            image = f"it has no frame {number}" if frame is None else frame.rgb()
-    else:
-        image = read_image(path)
+            if frame is None:
+                raise PolyplinkError(f"{path} has no frame {number}", "give an earlier --frame")
+            return frame.rgb()
+    image = read_image(path)
     if isinstance(image, str):
         raise PolyplinkError(f"{path} cannot be searched for ({image})", "give another")
     return image
