@@ -9,7 +9,8 @@ import pytest
 
 from polyplink.associate.alarms import FEATURES, AlarmModel
 from polyplink.associate.clusterers import LearnedLinks
-from polyplink.associate.identities import untuned
+from polyplink.associate.identities import OperatingPoint, untuned
+from polyplink.associate.links import LinkModel, term_names
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.calibration import fit_point
 from polyplink.counting.labels import with_truth
@@ -33,6 +34,17 @@ def random_vectors(prepared: Prepared) -> Embeddings:
     return Embeddings(names, vectors, "", "")
 
 
+def detected_procedure(data: Path, out: Path) -> Prepared:
+    """The six tracklets of a procedure, as of a detector."""
+    tables = read_data(data)
+    procedures = tables.procedures.head(1)
+    boxes = tables.detections.filter(procedure_id=procedures["procedure_id"][0]).with_columns(
+        score=pl.lit(0.9), polyp_id=pl.lit(None, pl.String)
+    )
+    write_data(out, DataSet.of(boxes, procedures, tables.polyps.clear()))
+    return prepare(out, PrepareSettings(tracks=TrackSettings(bridge=0.0)), with_crops=False)
+
+
 def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) -> None:
     tables = read_data(data)
     detected = pl.col("procedure_id") == "001-001"
@@ -42,7 +54,8 @@ def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) 
     )
     write_data(tmp_path, DataSet.of(boxes, tables.procedures, tables.polyps.filter(~detected)))
     prepared = prepare(tmp_path, PrepareSettings(), with_crops=False)
-    rejects_all = AlarmModel(-9.0, (0.0,) * len(FEATURES), (0.0,) * 4, 0.5, "")
+    model = AlarmModel(-9.0, (0.0,) * len(FEATURES), (0.0,) * 4, 0.5, "")
+    rejects_all = replace(untuned("a test"), alarms=model)
     screened = screen(prepared, random_vectors(prepared), rejects_all)
     assert set(screened.alarms["procedure_id"]) == {"001-001"}
     assert screened.alarms.height > 0
@@ -53,6 +66,52 @@ def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) 
     assert kept["shows_polyp"].null_count() == kept.height
     nothing = screen(prepared, random_vectors(prepared), rejects_all, keep_alarms=True).alarms
     assert nothing.is_empty()
+
+
+@pytest.mark.parametrize(
+    ("directions", "kept"),
+    [
+        # Probabilities of showing a polyp: a 0.5, b 0.6, c 0.3, d 0.9.
+        ("abccdb", "bdb"),  # the two of b together 0.84, those of c 0.51
+        ("aabccb", "aabb"),  # those of a together 0.75
+        ("ddaabc", "ddaa"),
+        ("abcaca", "aaa"),
+    ],
+)
+def test_tracklets_of_one_polyp_reach_the_threshold_of_false_alarms_together(
+    data: Path, tmp_path: Path, directions: str, kept: str
+) -> None:
+    prepared = detected_procedure(data, tmp_path)
+    embeddings = Embeddings(
+        prepared.tracklets["tracklet_id"].to_list(),
+        np.eye(4, dtype=np.float32)[["abcd".index(letter) for letter in directions]],
+        "",
+        "",
+    )
+    odds = tuple(np.log(p / (1 - p)) for p in (0.5, 0.6, 0.3, 0.9))
+    alarms = AlarmModel(0.0, (0.0,) * len(FEATURES), odds, 2 / 3, "")
+    links = LinkModel(-6.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 12.0}, 1, 1)
+    point = OperatingPoint(LearnedLinks(0.5), links, "a test", alarms=alarms)
+    screened = screen(prepared, embeddings, point)
+    names = screened.prepared.tracklets["tracklet_id"].to_list()
+    assert "".join(directions[embeddings.tracklet_ids.index(name)] for name in names) == kept
+    assert len(names) + screened.alarms.height == 6
+    # Without links, each is judged alone.
+    alone = screen(prepared, embeddings, replace(untuned("a test"), alarms=alarms))
+    assert alone.prepared.tracklets.height == directions.count("d")
+
+
+def test_tracklets_linked_with_a_kept_one_stay_false_alarms(data: Path, tmp_path: Path) -> None:
+    prepared = detected_procedure(data, tmp_path)
+    near = [0.9, 0.19**0.5, 0, 0]  # a cosine of 0.9 with the first
+    vectors = np.array([[1, 0, 0, 0], near, near, *np.eye(4)[1:]], np.float32)
+    embeddings = Embeddings(prepared.tracklets["tracklet_id"].to_list(), vectors, "", "")
+    # Probabilities of 0.9, of 0.45 for each of the two near it, and of nearly 0.
+    alarms = AlarmModel(0.0, (0.0,) * len(FEATURES), (2.2, -5.0, -5.0, -5.0), 2 / 3, "")
+    links = LinkModel(-6.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 12.0}, 1, 1)
+    point = OperatingPoint(LearnedLinks(0.5), links, "a test", alarms=alarms)
+    screened = screen(prepared, embeddings, point)
+    assert screened.prepared.tracklets["tracklet_id"].to_list() == embeddings.tracklet_ids[:1]
 
 
 def test_links_are_fitted_on_annotated_tracklets_beside_those_of_a_detector(tmp_path: Path) -> None:

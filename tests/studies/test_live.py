@@ -81,7 +81,7 @@ def test_the_online_linker_agrees_with_the_offline_partition(study: Path, name: 
     point = recorded_point(encoder.record.operating).at("count")
     encoded = encode([encoder], data, "eval")
     embeddings = encoded.embeddings[encoder.name]
-    screened = screen(encoded.prepared, embeddings, point.alarms)
+    screened = screen(encoded.prepared, embeddings, point)
     agreeing_pairs, online_errors, offline_errors, most_views, revised, seconds = (
         [],
         [],

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from polyplink.associate.alarms import AlarmModel, tracklet_features
+from polyplink.associate.alarms import KEPT_FROM, tracklet_features
+from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import Identities, OperatingPoint, Purpose, identify
 from polyplink.associate.links import Views
-from polyplink.associate.partition import Labels
+from polyplink.associate.partition import Labels, partition
 from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.arrays import Flags
@@ -123,18 +124,20 @@ class Screened:
 def screen(
     prepared: Prepared,
     embeddings: Embeddings,
-    model: AlarmModel | None,
+    point: OperatingPoint,
     *,
     keep_alarms: bool = False,
 ) -> Screened:
     """Separate false alarms from tracklets that show a polyp.
 
-    Annotated tracklets (with a known polyp, or with boxes without scores) are never false alarms.
+    A tracklet below the threshold is a false alarm, unless several of one polyp [reach it
+    together][polyplink.counting.link.reach_together]. Annotated tracklets (with a known polyp, or
+    with boxes without scores) are never false alarms.
 
     Args:
         prepared: The tracklets.
         embeddings: Vectors of (at least) these tracklets.
-        model: The model of false alarms; None to reject nothing.
+        point: The operating point; without a model of false alarms, nothing is rejected.
         keep_alarms: Whether tracklets below the model's threshold stay.
 
     Raises:
@@ -143,12 +146,39 @@ def screen(
     features = tracklet_features(prepared)
     detected = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
     table = prepared.tracklets.with_columns(shows_polyp=pl.lit(None, pl.Float64))
+    model = point.alarms
     if model is None or not detected.any():
         return Screened(replace(prepared, tracklets=table), table.clear(), int(detected.sum()))
     chance = model.probability(features, unit_rows(vectors_of(prepared, embeddings)))
     table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None))
-    alarm = (pl.col("shows_polyp") < model.threshold).fill_null(False) & (not keep_alarms)
+    alarm = (table["shows_polyp"] < model.threshold).fill_null(False) & (not keep_alarms)
+    several = table.filter(alarm).group_by("procedure_id").len().filter(pl.col("len") > 1)
+    doubtful = table.filter(pl.col("procedure_id").is_in(several["procedure_id"].implode()))
+    for procedure in by_procedure(replace(prepared, tracklets=doubtful), embeddings):
+        alarm &= ~table["tracklet_id"].is_in(reach_together(procedure, point))
     return Screened(replace(prepared, tracklets=table.filter(~alarm)), table.filter(alarm), 0)
+
+
+def reach_together(procedure: ProcedureTracklets, point: OperatingPoint) -> list[str]:
+    """Tracklets below the threshold of false alarms that show a polyp together.
+
+    Links join all tracklets of the procedure. If none of a polyp reaches the threshold, all are
+    kept if the probability that at least one of them shows it, 1 - prod(1 - p), is 2/3 or more.
+
+    Args:
+        procedure: All its tracklets, with their `shows_polyp`.
+        point: The operating point; without learned links, no tracklets are joined.
+    """
+    setting, model = point.setting, point.alarms
+    if not isinstance(setting, LearnedLinks) or point.links is None or model is None:
+        return []
+    P = point.links.probability(procedure.views)  # (n, n)
+    (labels,) = partition(P, [setting.price], tolerance=setting.tolerance)  # (n,)
+    of_polyps = procedure.table.with_columns(polyp=pl.Series(labels)).filter(
+        (pl.col("shows_polyp") < model.threshold).fill_null(False).all().over("polyp"),
+        (1 - (1 - pl.col("shows_polyp")).product()).over("polyp") >= KEPT_FROM,
+    )
+    return of_polyps["tracklet_id"].to_list()
 
 
 @dataclass(frozen=True)
@@ -325,7 +355,7 @@ def link_part(encoded: "Encoded", *, purpose: Purpose, keep_alarms: bool) -> Lin
         keep_alarms=keep_alarms,
     )
     embeddings = encoded.embeddings[encoder.name]
-    screened = screen(prepared, embeddings, point.alarms, keep_alarms=keep_alarms)
+    screened = screen(prepared, embeddings, point, keep_alarms=keep_alarms)
     linked = []
     for tracklets in by_procedure(screened.prepared, embeddings):
         identities = identify(tracklets.views, tracklets.positions, point)

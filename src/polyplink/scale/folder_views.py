@@ -45,13 +45,13 @@ def views_of(
         PolyplinkError: If a procedure is indexed with other boxes or settings, or is in two of the
             folders with different ones.
     """
-    model = recorded_point(encoder.record.operating).alarms
+    point = recorded_point(encoder.record.operating).at("count")
     for folder in folders:
         settings = with_options(encoder.record.prepare, tracklets or {}, read_origin(folder))
         of_folder = replace(encoder, prepare=settings)
         encoded = encode([of_folder], folder, workers=workers, progress=progress)
         embeddings = encoded.embeddings[encoder.name]
-        screened = screen(encoded.prepared, embeddings, model, keep_alarms=keep_alarms).prepared
+        screened = screen(encoded.prepared, embeddings, point, keep_alarms=keep_alarms).prepared
         table, vectors = view_rows(screened, index), vectors_of(screened, embeddings)
         # Of all procedures: without a view now, one may be in the index with views of other boxes.
         keys = {name: screened.keys[name] for name in screened.procedures}
