@@ -12,7 +12,7 @@ from polyplink.associate.alarms import KEPT_FROM, tracklet_features
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import Identities, OperatingPoint, Purpose, identify
 from polyplink.associate.links import Views
-from polyplink.associate.partition import Labels, partition
+from polyplink.associate.partition import MOST, Labels, partition
 from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.arrays import Flags
@@ -167,10 +167,13 @@ def reach_together(procedure: ProcedureTracklets, point: OperatingPoint) -> list
 
     Args:
         procedure: All its tracklets, with their `shows_polyp`.
-        point: The operating point; without learned links, no tracklets are joined.
+        point: The operating point; without learned links, or with more tracklets than a partition
+            may have, none are joined.
     """
     setting, model = point.setting, point.alarms
     if not isinstance(setting, LearnedLinks) or point.links is None or model is None:
+        return []
+    if procedure.table.height > MOST:
         return []
     P = point.links.probability(procedure.views)  # (n, n)
     (labels,) = partition(P, [setting.price], tolerance=setting.tolerance)  # (n,)
