@@ -78,6 +78,7 @@ MISTAKES = {
     "run boxes.json --boxes csv": "in the format csv; `polyplink run boxes.json --boxes coco`",
     "run DATA --boxes csv": "counts it, without --boxes",
     "run film.mp4 --boxes coco": "`polyplink run BOXES --boxes coco --recording film.mp4`",
+    "run film.mp4 --boxes cocoa": "no format 'cocoa'; did you mean coco",
     "run film.mp4 --boxes boxes.json": "`polyplink run boxes.json --boxes FORMAT` counts it",
     "run film.mp4 --first-frame 1": "are for boxes; add --boxes FORMAT",
     "run film.mp4 --out boxes.json": "--out boxes.json is a file; name a folder",

@@ -198,6 +198,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
         boxes: Format of the boxes.
         alone: Whether no other option of boxes is set.
     """
+    from polyplink.core.parts import FORMATS
     from polyplink.data.files.folders import BOX_FORMATS, is_video, other_format
 
     typed = shlex.quote(str(source))
@@ -232,6 +233,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
         )
     if not source.exists():  # refused before torch is imported, too
         raise PolyplinkError(f"no file or folder {source}", "check the path")
+    FORMATS.find(boxes)  # refuses a name that no format has
     if is_video(source.name):
         raise PolyplinkError(
             f"{source} is a video, and --boxes {boxes} counts a file or folder of boxes",
