@@ -21,6 +21,9 @@ from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.samples import write_procedures
 
+LINKS = LinkModel(-6.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 12.0}, 1, 1)
+LINKED = OperatingPoint(LearnedLinks(0.5), LINKS, "a test")
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -90,9 +93,7 @@ def test_tracklets_of_one_polyp_reach_the_threshold_of_false_alarms_together(
     )
     odds = tuple(np.log(p / (1 - p)) for p in (0.5, 0.6, 0.3, 0.9))
     alarms = AlarmModel(0.0, (0.0,) * len(FEATURES), odds, 2 / 3, "")
-    links = LinkModel(-6.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 12.0}, 1, 1)
-    point = OperatingPoint(LearnedLinks(0.5), links, "a test", alarms=alarms)
-    screened = screen(prepared, embeddings, point)
+    screened = screen(prepared, embeddings, replace(LINKED, alarms=alarms))
     names = screened.prepared.tracklets["tracklet_id"].to_list()
     assert "".join(directions[embeddings.tracklet_ids.index(name)] for name in names) == kept
     assert len(names) + screened.alarms.height == 6
@@ -108,9 +109,7 @@ def test_tracklets_linked_with_a_kept_one_stay_false_alarms(data: Path, tmp_path
     embeddings = Embeddings(prepared.tracklets["tracklet_id"].to_list(), vectors, "", "")
     # Probabilities of 0.9, of 0.45 for each of the two near it, and of nearly 0.
     alarms = AlarmModel(0.0, (0.0,) * len(FEATURES), (2.2, -5.0, -5.0, -5.0), 2 / 3, "")
-    links = LinkModel(-6.0, dict.fromkeys(term_names(), 0.0) | {"cosine": 12.0}, 1, 1)
-    point = OperatingPoint(LearnedLinks(0.5), links, "a test", alarms=alarms)
-    screened = screen(prepared, embeddings, point)
+    screened = screen(prepared, embeddings, replace(LINKED, alarms=alarms))
     assert screened.prepared.tracklets["tracklet_id"].to_list() == embeddings.tracklet_ids[:1]
 
 

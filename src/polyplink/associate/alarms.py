@@ -26,7 +26,7 @@ from polyplink.tracklets.box_runs import USUAL_FPS, box_rows
 from polyplink.tracklets.prepare import Prepared
 
 COST = 2.0  # of keeping a false alarm, relative to dropping a tracklet of a polyp
-KEPT_FROM = COST / (1 + COST)  # probability of showing a polyp at which both cost the same
+EQUAL_COST = COST / (1 + COST)  # probability of showing a polyp at which both cost the same
 FOLDS = 10
 # To choose from: inverse strengths of the penalty, and the standard deviation of the vector
 # relative to that of the features. False alarms on few images need a strong penalty, because a
@@ -217,7 +217,7 @@ def fit_alarms(
     # The threshold, and the model of all tracklets in units of the features.
     best = pl.DataFrame({"polyp": names[real], "p": crossed[real]}).group_by("polyp").max()["p"]
     lowest = best.sort(descending=True)[math.ceil(keep * best.len()) - 1]
-    threshold = min(KEPT_FROM, lowest)
+    threshold = min(EQUAL_COST, lowest)
     weights, intercept = _regression(Z, real, strength)
     linear = weights / scale
     f = X.shape[1]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from polyplink.associate.alarms import KEPT_FROM, tracklet_features
+from polyplink.associate.alarms import EQUAL_COST, tracklet_features
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import Identities, OperatingPoint, Purpose, identify
 from polyplink.associate.links import Views
@@ -130,9 +130,9 @@ def screen(
 ) -> Screened:
     """Separate false alarms from tracklets that show a polyp.
 
-    A tracklet below the threshold is a false alarm, unless several of one polyp [reach it
-    together][polyplink.counting.link.reach_together]. Annotated tracklets (with a known polyp, or
-    with boxes without scores) are never false alarms.
+    A tracklet below the threshold is a false alarm, unless it is
+    [rescued][polyplink.counting.link.rescue_tracklets] with others of one polyp. Annotated
+    tracklets (with a known polyp, or with boxes without scores) are never false alarms.
 
     Args:
         prepared: The tracklets.
@@ -155,20 +155,21 @@ def screen(
     several = table.filter(alarm).group_by("procedure_id").len().filter(pl.col("len") > 1)
     doubtful = table.filter(pl.col("procedure_id").is_in(several["procedure_id"].implode()))
     for procedure in by_procedure(replace(prepared, tracklets=doubtful), embeddings):
-        alarm &= ~table["tracklet_id"].is_in(reach_together(procedure, point))
+        alarm &= ~table["tracklet_id"].is_in(rescue_tracklets(procedure, point))
     return Screened(replace(prepared, tracklets=table.filter(~alarm)), table.filter(alarm), 0)
 
 
-def reach_together(procedure: ProcedureTracklets, point: OperatingPoint) -> list[str]:
-    """Tracklets below the threshold of false alarms that show a polyp together.
+def rescue_tracklets(procedure: ProcedureTracklets, point: OperatingPoint) -> list[str]:
+    """Tracklets below the threshold of false alarms that likely show a polyp together.
 
     Links join all tracklets of the procedure. If none of a polyp reaches the threshold, all are
-    kept if the probability that at least one of them shows it, 1 - prod(1 - p), is 2/3 or more.
+    kept if the probability that at least one of them shows it (noisy-OR, 1 - prod(1 - p)) is
+    `EQUAL_COST` or more.
 
     Args:
         procedure: All its tracklets, with their `shows_polyp`.
         point: The operating point; without learned links, or with more tracklets than a partition
-            may have, none are joined.
+            may have, there are none.
     """
     setting, model = point.setting, point.alarms
     if not isinstance(setting, LearnedLinks) or point.links is None or model is None:
@@ -179,7 +180,7 @@ def reach_together(procedure: ProcedureTracklets, point: OperatingPoint) -> list
     (labels,) = partition(P, [setting.price], tolerance=setting.tolerance)  # (n,)
     of_polyps = procedure.table.with_columns(polyp=pl.Series(labels)).filter(
         (pl.col("shows_polyp") < model.threshold).fill_null(False).all().over("polyp"),
-        (1 - (1 - pl.col("shows_polyp")).product()).over("polyp") >= KEPT_FROM,
+        (1 - (1 - pl.col("shows_polyp")).product()).over("polyp") >= EQUAL_COST,
     )
     return of_polyps["tracklet_id"].to_list()
 

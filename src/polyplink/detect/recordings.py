@@ -148,7 +148,8 @@ def check_exists(source: Path) -> None:
         return
     if re.match(r"[a-z]{2,}:/", str(source)):
         raise PolyplinkError(
-            f"{source.name} is at an address, not on this machine", "download it first"
+            f"{source.name} is at an address, not on this machine",
+            "download it first; `polyplink live ADDRESS` counts a stream",
         )
     raise PolyplinkError(f"no recording {source}", "give a video or a folder")
 
