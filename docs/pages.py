@@ -28,7 +28,9 @@ from nbclient import NotebookClient
 from typer.models import ArgumentInfo, Context
 
 from polyplink.cli.command import command, sections
+from polyplink.cli.recipes import list_recipes
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
+from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES
 from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.standing import STANDINGS, reasons, standard_errors
 
@@ -114,6 +116,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         "parts": part_table,
         "metrics": metric_table,
         "expectations": expectations,
+        "columns": column_table,
+        "recipes": recipe_table,
     }
     for name, table in tables.items():
         if (mark := f"<!-- {name} -->") in markdown:
@@ -232,6 +236,27 @@ def expectations() -> str:
     head = ("table", *STANDINGS, "standard error")
     listed = (f"- **{letter}**: {why}" for why, letter in letters.items())
     return "\n".join((*listed, "", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows))
+
+
+def column_table() -> str:
+    """The columns of the tables of a data folder: type, whether null is allowed, meaning."""
+    tables = {"detections": DETECTIONS, "procedures": PROCEDURES, "polyps": POLYPS}
+    rows = [
+        f"| {table} | `{name}` | {column.dtype} | {'yes' if column.nullable else 'no'} "
+        f"| {_cell(column.meaning)} |"
+        for table, schema in tables.items()
+        for name, column in schema.items()
+    ]
+    return "\n".join(("| table | column | type | null | holds |", "|---|---|---|---|---|", *rows))
+
+
+def recipe_table() -> str:
+    """All recipes, with the columns of `polyplink recipes list`."""
+    recipes = list_recipes().value
+    head = list(recipes[0])
+    rows = [[f"`{name}`", *map(_cell, rest)] for name, *rest in map(dict.values, recipes)]
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def part_table() -> str:

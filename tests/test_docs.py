@@ -25,6 +25,7 @@ from filelock import FileLock
 from polyplink.cli.command import sections
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
 from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES
+from polyplink.recipes.by_name import RECIPES
 from tests.cli.calls import polyplink
 from tests.forked import Forked, forked
 
@@ -362,16 +363,16 @@ def test_examples_of_docstrings_run(
 
 
 def test_the_reference_lists_every_column() -> None:
-    text = (ROOT / "docs/reference/files.md").read_text(encoding="utf-8")
-    for table, schema in (
-        ("detections", DETECTIONS),
-        ("procedures", PROCEDURES),
-        ("polyps", POLYPS),
-    ):
-        for column, spec in schema.items():
-            null = "yes" if spec.nullable else "no"
-            row = f"| {table} | {column} | {spec.dtype} | {null} | {spec.meaning} |"
-            assert row in text, row
+    table = pages().column_table()
+    assert "| polyps | `size_mm` | Float32 | yes | largest diameter, mm |" in table
+    columns = re.findall(r"^\| \w+ \| `(\w+)` \|", table, re.M)
+    assert columns == [*DETECTIONS, *PROCEDURES, *POLYPS]
+
+
+def test_the_how_to_lists_every_recipe() -> None:
+    table = pages().recipe_table()
+    assert re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.M) == list(RECIPES)
+    assert "| `tpc` | rc27 | yes | Towards polyp counting" in table
 
 
 def test_every_row_of_fidelity_names_tests_that_exist() -> None:

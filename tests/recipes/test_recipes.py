@@ -1,8 +1,6 @@
 """Recipes: the settings of their papers, their names and their small siblings."""
 
-import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,12 +63,6 @@ def test_a_recipe_round_trips_through_its_record(name: str) -> None:
     recipe = find_recipe(name)
     assert TypeAdapter(TrainConfig).validate_python(to_plain(recipe)) == recipe
     assert override(recipe, [f"optim.epochs={recipe.optim.epochs}"]) == recipe
-
-
-def test_the_how_to_lists_every_recipe() -> None:
-    text = (Path(__file__).parents[2] / "docs/how-to/recipes.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.M)
-    assert listed == list(RECIPES)
 
 
 def test_ntssl_has_the_settings_of_the_paper() -> None:
