@@ -13,7 +13,7 @@ subtracts it.
 Tone consists of quantiles of three colour channels, over a whole crop and over its middle, which is
 mostly polyp. They are strongly correlated, because light changes all of them. Whitening removes the
 variation that most crops share and keeps the difference between a polyp and the mucosa around it.
-See docs/explanation/tone.md.
+See docs/explanation/our-methods.md.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def other_procedures_small() -> TrainConfig:
     """Ours: NTSSL with negatives from other procedures only, and a one-cycle learning rate.
 
     Views of one procedure in different bags often show the same polyp; NTSSL pushes them apart.
-    See docs/explanation/other-procedures.md.
+    See docs/explanation/our-methods.md.
 
     Command: polyplink train other-procedures-small DATA --out RUN
     """
@@ -57,7 +57,7 @@ def other_procedures_small() -> TrainConfig:
 def tone_small() -> TrainConfig:
     """Ours: other-procedures-small with the whitened colours of the crops added to its vector.
 
-    The whitening is fitted to the training crops without labels, see docs/explanation/tone.md.
+    The whitening is fitted to the training crops without labels: docs/explanation/our-methods.md.
 
     Command: polyplink train tone-small DATA --out RUN
     """
