@@ -30,7 +30,17 @@ from typer.models import ArgumentInfo, Context
 from polyplink.cli.command import command, sections
 from polyplink.cli.recipes import list_recipes
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
+from polyplink.counting.corrections import Correction
+from polyplink.counting.interval import Cover, Coverage
+from polyplink.counting.result import (
+    Count,
+    CountedPolyp,
+    CountedProcedure,
+    CountedQuestion,
+    CountedTracklet,
+)
 from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES
+from polyplink.detect.onnx import DetectorRecord
 from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.standing import STANDINGS, reasons, standard_errors
 
@@ -117,6 +127,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         "metrics": metric_table,
         "expectations": expectations,
         "columns": column_table,
+        "count": count_table,
+        "corrections": correction_table,
+        "detector": detector_table,
         "recipes": recipe_table,
     }
     for name, table in tables.items():
@@ -248,6 +261,42 @@ def column_table() -> str:
         for name, column in schema.items()
     ]
     return "\n".join(("| table | column | type | null | holds |", "|---|---|---|---|---|", *rows))
+
+
+def count_table() -> str:
+    """The fields of count.json, by the object that has them."""
+    objects = {
+        "count.json": Count,
+        "`procedures`": CountedProcedure,
+        "`groups` of a procedure": CountedPolyp,
+        "`tracklets` of a group; `alarms`": CountedTracklet,
+        "`to_look_at`": CountedQuestion,
+        "`cover`": Cover,
+        "`coverage`": Coverage,
+    }
+    rows = [f"| {place} {row}" for place, kind in objects.items() for row in _attributes(kind)]
+    return "\n".join(("| of | field | holds |", "|---|---|---|", *rows))
+
+
+def correction_table() -> str:
+    """The fields of a line of corrections.jsonl."""
+    return "\n".join(("| field | holds |", "|---|---|", *_attributes(Correction)))
+
+
+def detector_table() -> str:
+    """The fields of the record beside a detector's file."""
+    return "\n".join(("| field | meaning |", "|---|---|", *_attributes(DetectorRecord)))
+
+
+def _attributes(kind: type) -> list[str]:
+    """Rows of the attributes that the docstring of a class describes."""
+    docstring = griffe.Docstring(inspect.getdoc(kind) or "")
+    return [
+        f"| `{attribute.name}` | {_cell(attribute.description)} |"
+        for section in griffe.parse_google(docstring, warn_missing_types=False)
+        if section.kind is griffe.DocstringSectionKind.attributes
+        for attribute in section.value
+    ]
 
 
 def recipe_table() -> str:

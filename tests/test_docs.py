@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -24,7 +25,10 @@ from filelock import FileLock
 
 from polyplink.cli.command import sections
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
+from polyplink.counting.corrections import Correction
+from polyplink.counting.result import Count
 from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES
+from polyplink.detect.onnx import DetectorRecord
 from polyplink.recipes.by_name import RECIPES
 from tests.cli.calls import polyplink
 from tests.forked import Forked, forked
@@ -367,6 +371,14 @@ def test_the_reference_lists_every_column() -> None:
     assert "| polyps | `size_mm` | Float32 | yes | largest diameter, mm |" in table
     columns = re.findall(r"^\| \w+ \| `(\w+)` \|", table, re.M)
     assert columns == [*DETECTIONS, *PROCEDURES, *POLYPS]
+
+
+def test_the_pages_describe_every_field_of_a_record() -> None:
+    records = {"count": Count, "correction": Correction, "detector": DetectorRecord}
+    for table, record in records.items():
+        rows = getattr(pages(), f"{table}_table")()
+        assert {field.name for field in fields(record)} <= {*re.findall(r"\| `(\w+)` \|", rows)}
+    assert "| `groups` of a procedure | `size_mm` | Estimated size, mm. |" in pages().count_table()
 
 
 def test_the_how_to_lists_every_recipe() -> None:

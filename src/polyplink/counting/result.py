@@ -49,7 +49,16 @@ class CountedTracklet:
 
 @dataclass(frozen=True)
 class CountedPolyp:
-    """A polyp: its name, its tracklets, and size and histology if the weights have probes."""
+    """A polyp, with size and histology if the weights have probes.
+
+    Attributes:
+        polyp: Its name in the procedure.
+        tracklets: Its views.
+        size_mm: Estimated size, mm.
+        size_low_mm: Lower end of the size's 90 % interval, mm.
+        size_high_mm: Upper end of the size's 90 % interval, mm.
+        adenoma: Probability that it is an adenoma.
+    """
 
     polyp: str
     tracklets: tuple[CountedTracklet, ...]
@@ -61,7 +70,14 @@ class CountedPolyp:
 
 @dataclass(frozen=True)
 class CountedQuestion:
-    """A link to review: do `members` and `others`, ids of tracklets, show the same polyp?"""
+    """A link to review: do two groups of tracklets show the same polyp?
+
+    Attributes:
+        members: Ids of the tracklets of one group.
+        others: Ids of the tracklets of the other.
+        joined: Whether they were counted as one polyp.
+        probability_of_one_polyp: Probability that they show one.
+    """
 
     members: tuple[str, ...]
     others: tuple[str, ...]
@@ -122,7 +138,8 @@ class Count:
         weights_file: The weights file, relative to the folder of the count.
         data: The data folder, relative to the folder of the count.
         purpose: Purpose of the price of a polyp; None for weights without prices.
-        lost_boxes: Boxes in no tracklet, by reason.
+        lost_boxes: Number of all `boxes`, and of those that `min_length`, `min_seconds` and `low`
+            left out.
         polyps: Number of polyps in all procedures.
         false_alarms: Number of tracklets left out as false alarms in all procedures.
         against_truth: Figures against annotated boxes, if these were given.

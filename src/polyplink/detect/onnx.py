@@ -60,8 +60,10 @@ class DetectorRecord:
         layout: A name in `LAYOUTS`, or of a plugin: a function like `decode_yolov8`.
         size: Height and width of the input, pixels.
         letterbox: Keep the aspect ratio and fill with grey, instead of stretching the image.
-        mean: Subtracted from pixels in [0, 1], for red, green and blue.
-        std: Divisor of the pixels after the subtraction, for red, green and blue.
+        mean: Subtracted from pixels in [0, 1], for red, green and blue; by default ImageNet's for
+            `detr`, 0 for others.
+        std: Divisor of the pixels after the subtraction, for red, green and blue; by default
+            ImageNet's for `detr`, 1 for others.
         classes: Numbers of the classes that are polyps; None for all.
         threshold: Smallest score of a box.
         iou: IoU above which non-maximum suppression drops the box with the lower score.
