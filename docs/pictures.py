@@ -30,11 +30,11 @@ PREPARATIONS = (  # commands that make what other commands and the pictures need
     "--set optim.epochs=1 --set validation.every=2",
     "index build run data --index index",
     "evaluate run data --out evaluation --grid demo",
+    "count run data --part eval --out count --replace",
+    "hand-off count",
 )
 COMMANDS = {  # what is printed, by the name of its block
     "run": "run recording/film/{film} --fps 25 --out counted --replace",
-    "count": "count run data --part eval --out count --replace",
-    "hand-off": "hand-off count",
     "search": "search run {view} --index index --others -k 4 --out search",
 }
 
