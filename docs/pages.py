@@ -39,6 +39,7 @@ from polyplink.counting.result import (
     CountedQuestion,
     CountedTracklet,
 )
+from polyplink.data.protocols import protocol_part
 from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES
 from polyplink.detect.onnx import DetectorRecord
 from polyplink_lab.reproduce.published_tables import published
@@ -130,6 +131,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         "count": count_table,
         "corrections": correction_table,
         "detector": detector_table,
+        "protocols": protocol_list,
         "recipes": recipe_table,
     }
     for name, table in tables.items():
@@ -286,6 +288,12 @@ def correction_table() -> str:
 def detector_table() -> str:
     """The fields of the record beside a detector's file."""
     return "\n".join(("| field | meaning |", "|---|---|", *_attributes(DetectorRecord)))
+
+
+def protocol_list() -> str:
+    """The published parts, from the docstring of the function that finds their procedures."""
+    _, listed, *_ = (inspect.getdoc(protocol_part) or "").split("\n\n")
+    return listed
 
 
 def _attributes(kind: type) -> list[str]:

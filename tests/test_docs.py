@@ -27,6 +27,7 @@ from polyplink.cli.command import sections
 from polyplink.core.parts import METRICS, REGISTRIES, VERBS
 from polyplink.counting.corrections import Correction
 from polyplink.counting.result import Count
+from polyplink.data.protocols import PROTOCOLS
 from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES
 from polyplink.detect.onnx import DetectorRecord
 from polyplink.recipes.by_name import RECIPES
@@ -379,6 +380,11 @@ def test_the_pages_describe_every_field_of_a_record() -> None:
         rows = getattr(pages(), f"{table}_table")()
         assert {field.name for field in fields(record)} <= {*re.findall(r"\| `(\w+)` \|", rows)}
     assert "| `groups` of a procedure | `size_mm` | Estimated size, mm. |" in pages().count_table()
+
+
+def test_the_how_to_lists_every_published_part() -> None:
+    listed = set(re.findall(r"`([a-z][\w-]*)`", pages().protocol_list()))
+    assert {*PROTOCOLS} <= listed, {*PROTOCOLS} - listed
 
 
 def test_the_how_to_lists_every_recipe() -> None:

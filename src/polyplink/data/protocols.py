@@ -253,7 +253,8 @@ def protocol_part(
 ) -> list[str] | None:
     """Procedures of a published part.
 
-    - `rc27`, `rc19`, `rc14neg`: REAL-Colon, for training, for evaluation, and without polyp;
+    - `rc27`, `rc19`, `rc14neg`: REAL-Colon, for training, for evaluation, and without polyp (see
+      `published_splits`);
     - `loo19`: rc19 for leave-one-out; `loo19:003-010` is the held-out procedure of a fold, and
       `loo19-train:003-010` the other 18;
     - `tpc-val`, `tpc-test`: rc19 as divided in TPC's public code, numbers 009 and 010 (16 polyps),
