@@ -32,20 +32,20 @@ PREPARATIONS = (  # commands that make what other commands and the pictures need
     "evaluate run data --out evaluation --grid demo",
     "count run data --part eval --out count --replace",
     "hand-off count",
+    "search run {view} --index index --others -k 4 --out search",
 )
 COMMANDS = {  # what is printed, by the name of its block
     "run": "run recording/film/{film} --fps 25 --out counted --replace",
-    "search": "search run {view} --index index --others -k 4 --out search",
 }
 
 MADE = ("more", "counted", "evaluation", "study", "index")
 
 
-def words(name: str, demo: Path) -> list[str]:
-    """A command of the page, split, with the film of the demo and a view of it filled in."""
+def words(command: str, demo: Path) -> list[str]:
+    """A command, split, with the film of the demo and a view of it filled in."""
     film = next((demo / "recording" / "film").glob("*_frames")).name
     view = (demo / "count" / "views.csv").read_text().splitlines()[2].split(",")[2]
-    return COMMANDS[name].format(film=film, view=view).split()
+    return command.format(film=film, view=view).split()
 
 
 def printed(command: Sequence[str], demo: Path) -> str:
@@ -144,7 +144,7 @@ def shoot_pages(demo: Path, chromium: str, folder: Path) -> None:
             seen("live")
 
         served(["review", "count"], demo, page, review, lambda line: line.split()[-1])
-        film = words("run", demo)[1]
+        film = words(COMMANDS["run"], demo)[1]
         command = ["live", film, "--fps", "25", "--out", "live", "--replace", "--speed", "0.25"]
         served(command, demo, page, live, lambda line: str(json.loads(line)["page"]))
         browser.close()
@@ -157,9 +157,9 @@ def main(demo: Path, chromium: str, names: Sequence[str]) -> None:
         for earlier in MADE:
             shutil.rmtree(demo / earlier, ignore_errors=True)
         for preparation in PREPARATIONS:
-            printed(preparation.split(), demo)
+            printed(words(preparation, demo), demo)
     for name in (name for name in COMMANDS if name in names or not names):
-        command = words(name, demo)
+        command = words(COMMANDS[name], demo)
         output = printed(command, demo)
         PAGE.write_text(block(PAGE.read_text(encoding="utf-8"), name, command, output), "utf-8")
     if names and "pictures" not in names:
