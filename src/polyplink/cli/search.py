@@ -180,13 +180,11 @@ def _is_file(query: str) -> bool:
     Raises:
         PolyplinkError: If it is the name of a picture or video that does not exist.
     """
-    from polyplink.data.files.folders import IMAGE_ENDINGS, is_video
+    from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_file, is_video
 
-    is_file = Path(query).is_file()
-    named_as_file = Path(query).suffix.lower() in IMAGE_ENDINGS or is_video(query)
-    if not is_file and named_as_file:
-        raise PolyplinkError(f"no file {query}", "check the path")
-    return is_file
+    if Path(query).suffix.lower() in IMAGE_ENDINGS or is_video(query):
+        check_is_file(Path(query))
+    return Path(query).is_file()
 
 
 def _notices(encoder: "NamedEncoder") -> list[str]:

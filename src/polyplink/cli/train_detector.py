@@ -195,8 +195,10 @@ def _check(out: Path, side: int, init: Path | None) -> Path | None:
         )
     if init is not None and is_shipped(init, "detector"):
         init = shipped_model(init.name).path
-    if init is not None and not init.is_file():
-        raise PolyplinkError(f"no file {init}", "check the path")
+    if init is not None:
+        from polyplink.data.files.folders import check_is_file
+
+        check_is_file(init)
     return init
 
 

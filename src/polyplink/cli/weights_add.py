@@ -91,8 +91,9 @@ def add_weights(
                     "leave it out",
                 )
         return _add_saved(file, name or file.resolve().name)
-    if not file.is_file():
-        raise PolyplinkError(f"no file {file}", "check the path")
+    from polyplink.data.files.folders import check_is_file
+
+    check_is_file(file)  # before torch is imported
     from polyplink.encoders.config import FoundationConfig
     from polyplink.encoders.published import (
         check_published,

@@ -20,7 +20,12 @@ from polyplink.data.conversion import find_format
 from polyplink.data.empty import write_empty
 from polyplink.data.faults import Faults, warn_of_rate
 from polyplink.data.files.archives import is_archive
-from polyplink.data.files.folders import is_video, other_format, without_garbage_collection
+from polyplink.data.files.folders import (
+    check_is_there,
+    is_video,
+    other_format,
+    without_garbage_collection,
+)
 from polyplink.data.files.limits import limits_lifted
 from polyplink.data.origin import FILE as ORIGIN_FILE, BoxesOrigin, write_origin, write_warnings
 from polyplink.data.return_boxes import write_places
@@ -185,8 +190,8 @@ def _check_source(source: Path, data_format: str) -> None:
             f"{source} is not a file of boxes in the format {data_format}",
             f"`polyplink import {other} {shlex.quote(str(source))} DATA`",
         )
-    if not built_in and not source.exists():
-        raise PolyplinkError(f"no file or folder {source}", "check the path")
+    if not built_in:
+        check_is_there(source)
 
 
 def _check_folders(source: Path, out: Path) -> None:

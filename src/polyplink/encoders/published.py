@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from polyplink.core.errors import PolyplinkError, first_line
+from polyplink.data.files.folders import check_is_file
 from polyplink.data.protocols import published_splits
 from polyplink.encoders.build import (
     COUNTER,
@@ -73,8 +74,7 @@ def read_published(path: Path, *, trust_pickle: bool = False) -> dict[str, torch
     Raises:
         PolyplinkError: If the file is missing, broken or of another type, or would run code.
     """
-    if not path.is_file():
-        raise PolyplinkError(f"no file {path}", "check the path")
+    check_is_file(path)
     with path.open("rb") as file:
         head = file.read(9)
     if head[8:] == b"{":

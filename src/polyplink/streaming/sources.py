@@ -32,6 +32,7 @@ from polyplink.core.artefacts import parse_json
 from polyplink.core.errors import PolyplinkError, first_line, one_line
 from polyplink.core.messages import Message
 from polyplink.core.text import many
+from polyplink.data.files.folders import check_is_file
 from polyplink.data.files.images import Picture, Pixels, decode_image
 from polyplink.detect.first_pass import checked, clipped
 from polyplink.detect.recordings import Recording, find_recordings
@@ -578,8 +579,7 @@ def open_source(
     if boxes is None:
         return played(pictures)
     file = Path(boxes)
-    if not file.is_file():
-        raise PolyplinkError(f"no file {file}", "check the path given with --boxes")
+    check_is_file(file, "check the path given with --boxes")
     lines = file.open(encoding="utf-8", errors="replace")
     return boxes_from(lines, str(boxes), pictures, "recording", fps=fps)
 

@@ -51,6 +51,18 @@ def check_is_folder(path: Path, hint: str = "check the path") -> None:
         raise PolyplinkError(f"no folder {path}", hint)
 
 
+def check_is_file(path: Path, hint: str = "check the path") -> None:
+    """Check that a path is a file; the error has the hint how to fix it."""
+    if not path.is_file():
+        raise PolyplinkError(f"no file {path}", hint)
+
+
+def check_is_there(path: Path, hint: str = "check the path") -> None:
+    """Check that a path is a file or a folder; the error has the hint how to fix it."""
+    if not (path.is_file() or path.is_dir()):
+        raise PolyplinkError(f"no file or folder {path}", hint)
+
+
 def other_format(file: Path, data_format: str) -> str | None:
     """The format of boxes that the ending of a file names, if it is not the given one."""
     named = BOX_FORMATS.get(file.suffix.lower())

@@ -22,7 +22,12 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.text import OUTSIDE, file_name
 from polyplink.data.faults import LEFT_OUT, Faults, Rule, apply_rules, leave_out, place_text
-from polyplink.data.files.folders import VIDEO_ENDINGS, files_in, without_garbage_collection
+from polyplink.data.files.folders import (
+    VIDEO_ENDINGS,
+    check_is_there,
+    files_in,
+    without_garbage_collection,
+)
 from polyplink.data.formats.assemble import (
     BoxImport,
     ReadOptions,
@@ -267,12 +272,11 @@ def _find_files(source: Path) -> tuple[Path, list[_File]]:
         name = path.stem.removeprefix(f"{_PREFIX}_")
         return name if name != path.stem or name in PARTS else None
 
+    check_is_there(source)
     if source.is_file():
         parent = source.parent
         root = parent.parent if parent.name == "annotations" else parent
         return root, [(source, part(source))]
-    if not source.is_dir():
-        raise PolyplinkError(f"no file or folder {source}", "check the path")
     folder = source / "annotations" if (source / "annotations").is_dir() else source
     paths = [path for path in files_in(folder, ".json") if path.name != "run.json"]
     paths = [p for p in paths if re.match(rf"{_PREFIX}(_|$)", p.stem)] or paths

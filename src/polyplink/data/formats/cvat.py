@@ -22,6 +22,7 @@ from polyplink.core.messages import Message
 from polyplink.core.text import file_name, xml_text
 from polyplink.data.faults import Faults, leave_out, place_text
 from polyplink.data.files.archives import Archive
+from polyplink.data.files.folders import check_is_there
 from polyplink.data.files.image_names import member_name
 from polyplink.data.files.trees import walk_files
 from polyplink.data.files.values import LARGEST, whole_number
@@ -99,10 +100,9 @@ def import_cvat(
 
 def _find_files(source: Path) -> list[_Source]:
     """The XML files and archives of a source."""
+    check_is_there(source)
     if source.is_file():
         return [_source(source)]
-    if not source.is_dir():
-        raise PolyplinkError(f"no file or folder {source}", "check the path")
     paths = sorted(source / name for name in walk_files(source))
     sources = [_source(p) for p in paths if p.suffix.lower() in {".xml", ".zip"} and p.is_file()]
     if not sources:

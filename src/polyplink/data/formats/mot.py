@@ -19,7 +19,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.messages import Message
 from polyplink.core.text import OUTSIDE, file_name, relative_path
 from polyplink.data.faults import Faults, leave_out, place_text
-from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, numbered
+from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_there, files_in, numbered
 from polyplink.data.files.values import LARGEST, track_name
 from polyplink.data.formats.assemble import (
     BoxImport,
@@ -119,10 +119,9 @@ def find_sequences(source: Path, kind: str | None, faults: Faults) -> list[MotSe
             return MotSequence(folder.resolve().name, path, folder, path.stem == "gt", part)
         return MotSequence(path.stem, path, path.parent / path.stem, kind == "gt", None)
 
+    check_is_there(source)
     if source.is_file():
         return [sequence(source)]
-    if not source.is_dir():
-        raise PolyplinkError(f"no file or folder {source}", "check the path")
 
     # Folders that may be a sequence: the source, its subfolders, and those of train and test.
     folders = [source]

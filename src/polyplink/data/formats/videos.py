@@ -10,7 +10,7 @@ import polars as pl
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
-from polyplink.data.files.folders import videos_in
+from polyplink.data.files.folders import check_is_there, videos_in
 from polyplink.data.files.video import NOTICEABLE, Video, open_video
 
 SCHEMA = {
@@ -62,8 +62,8 @@ def find_videos(
             f"{video_source} is one video, but the boxes are of several procedures",
             "give a folder of videos, each named as its procedure",
         )
-    if video_source is not None and not video_source.exists():
-        raise PolyplinkError(f"no file or folder {video_source}", "check the path of the video")
+    if video_source is not None:
+        check_is_there(video_source, "check the path of the video")
     rows = []
     listing = cache(videos_in)  # each folder is listed once, however many procedures search it
     for row in procedures.iter_rows(named=True):
