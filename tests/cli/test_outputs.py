@@ -8,14 +8,18 @@ from subprocess import PIPE
 import polars as pl
 import pytest
 
-from polyplink.cli.options import output_folder
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.runs import RunRecord, sole_writer
 from polyplink.counting.corrections import LOG, Correction, append_correction
+from polyplink.counting.count_folder import (
+    LIVE_SOURCE,
+    check_recording,
+    claim_for_count,
+    output_folder,
+)
 from polyplink.data.tables import read_data
 from polyplink.encoders.weights import read_record, weights_path
-from polyplink.pipeline.count_data import LIVE_SOURCE, check_recording, claim_for_count
 from polyplink.scale.index import Index
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, output_folder
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs
 from polyplink.cli.verb import inform, verb
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import RunRecord
@@ -52,6 +52,8 @@ def count(
     """
     weights, data = Path(weights), Path(data)
     truth = None if truth is None else Path(truth)
+    from polyplink.counting.count_folder import output_folder
+
     out = output_folder(out, "count", data)
     check_inputs(weights, data, [part], device, truth)
     RunRecord("count").claim(out)  # before torch is imported

@@ -28,11 +28,10 @@ def hand_off_review(
         PolyplinkError: If the folder was not counted, or its data or its recording have changed.
     """
     folder = Path(folder)
-    from polyplink.counting.corrections import counted_folder
+    from polyplink.counting.count_folder import check_recording, counted_folder
 
     counted_folder(folder)
     from polyplink.counting.count_part import named_procedures
-    from polyplink.pipeline.count_data import check_recording
     from polyplink.serve.desk import open_desk
     from polyplink.serve.handoff import FOLDER, hand_off, outdated_messages
 

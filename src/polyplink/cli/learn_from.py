@@ -54,7 +54,7 @@ def learn_from(
     """
     weights, out = Path(weights), Path(out)
     reviewed = [*map(Path, (folders,) if isinstance(folders, str | Path) else folders)]
-    from polyplink.counting.corrections import counted_folder
+    from polyplink.counting.count_folder import counted_folder
     from polyplink.encoders.weights import read_record, weights_path
 
     path = weights_path(weights)

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Argument, Option, echo
 
 from polyplink.cli import options
-from polyplink.cli.options import (
-    StrPath,
-    TrackletOptions,
-    check_inputs,
-    output_folder,
-    refuse_unused,
-)
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, refuse_unused
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
@@ -134,14 +128,9 @@ def live(
 
     # The record, and how the written data folder is counted in the end.
     from polyplink.associate.online import OnlineSettings
+    from polyplink.counting.count_folder import SOURCE, output_folder
     from polyplink.encoders.load import load_named
-    from polyplink.pipeline.count_data import (
-        RUN_PARTS,
-        SOURCE,
-        claim_for_count,
-        count_and_track,
-        file_size,
-    )
+    from polyplink.pipeline.count_data import count_and_track
     from polyplink.streaming.live_count import LIVE, LiveCount
     from polyplink.streaming.session import count_frames, event_log, wait_for_signal
     from polyplink.streaming.setup import first_messages, open_linking, warm_detector
@@ -184,10 +173,8 @@ def live(
     default = None if frames is None else readable_path(Path("live"), source)
     out = output_folder(out or default, "live", without_password(source))
     with sole_writer(out), ExitStack() as stack:
-        _check_live_folder(out, replace=replace)
         # A camera's address is the same for every procedure and cannot identify one.
-        recorded = source if exists and not is_device(source) else None
-        claim_for_count(record, out, recorded, RUN_PARTS, replace=replace, size=file_size(recorded))
+        _claim(record, out, source if exists and not is_device(source) else None, replace=replace)
 
         # The source, its detector, and how its boxes are linked.
         opened = frames or open_source(
@@ -265,9 +252,9 @@ def _is_killed(source: Path, out: StrPath | None) -> bool:
         PolyplinkError: If it is that of a finished count, or of one that was killed before it wrote
             frames, or the report is to be written elsewhere.
     """
+    from polyplink.counting.count_folder import LIVE_SOURCE
     from polyplink.data.files.folders import images_in, videos_in
     from polyplink.detect.first_pass import PIECE
-    from polyplink.pipeline.count_data import LIVE_SOURCE
     from polyplink.streaming.live_count import written_pieces
 
     if not written_pieces(source):
@@ -291,15 +278,22 @@ def _is_killed(source: Path, out: StrPath | None) -> bool:
     return True
 
 
-def _check_live_folder(out: Path, *, replace: bool) -> None:
-    """Check that the folder `live` of an output folder may be written again.
+def _claim(record: RunRecord, out: Path, recording: str | None, *, replace: bool) -> None:
+    """Refuse an output folder that holds something else; with `replace`, remove its count.
+
+    Args:
+        record: The record of this count.
+        out: The output folder.
+        recording: The recording to count; None for a camera.
+        replace: Whether to replace the count of another recording, or one that was killed.
 
     Raises:
-        PolyplinkError: If it is not of a live count, as the default folder of several counts is
-            not, or if it is of one that was killed before its report, and `replace` is False.
+        PolyplinkError: If its folder `live` is not of a live count, as the default folder of
+            several counts is not, or is of one that was killed before its report and `replace` is
+            False; and see `claim_for_count`.
     """
+    from polyplink.counting.count_folder import LIVE_SOURCE, RUN_PARTS, claim_for_count, file_size
     from polyplink.data.origin import FILE as ORIGIN_FILE
-    from polyplink.pipeline.count_data import LIVE_SOURCE
     from polyplink.streaming.live_count import LIVE, written_pieces
 
     names = {path.name for path in (out / LIVE).glob("[!.]*")}
@@ -311,6 +305,7 @@ def _check_live_folder(out: Path, *, replace: bool) -> None:
             f"report it with `polyplink live {out} --weights WEIGHTS`, replace it with --replace, "
             "or name another --out",
         )
+    claim_for_count(record, out, recording, RUN_PARTS, replace=replace, size=file_size(recording))
 
 
 def _frames_of(source: object) -> "tuple[LiveSource | None, str]":

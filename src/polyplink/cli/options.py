@@ -4,7 +4,6 @@ A parameter's type, help text and range are in its annotation and nowhere else (
 builds the commands from them). For a path, Python callers may also pass a string.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +17,6 @@ from polyplink.core import messages
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import TRACKERS, simulated_preset
-from polyplink.core.text import readable_path
 from polyplink.models.shipped import DETECTOR, ENCODER
 from polyplink.tracklets.settings import OF_KNOWN_POLYPS
 
@@ -281,32 +279,6 @@ def refuse_unused(
             f"{unused}: only for annotated boxes of known polyps, and there are none here",
             "leave it out; --min-seconds, --bridge, --high and --low form tracks of other boxes",
         )
-
-
-def output_folder(out: str | Path | None, command: str, source: str | Path) -> Path:
-    """The output folder of a count: `out`, or COMMAND/NAME, named after the source.
-
-    Args:
-        out: The folder that the user named; None for the default.
-        command: The verb.
-        source: A recording, a file or folder of boxes, a data folder, or the address of a device.
-
-    Example:
-        >>> output_folder(None, "run", "films/a.mp4"), output_folder(Path("x"), "run", "a.mp4")
-        (PosixPath('run/a'), PosixPath('x'))
-        >>> output_folder(None, "live", "rtsp://tower.local/1")
-        PosixPath('live/tower.local-1')
-    """
-    if out is not None:
-        is_file = Path(out).is_file()
-        if is_file:
-            raise PolyplinkError(f"--out {out} is a file", "name a folder")
-        return Path(out)
-    path = Path(source).resolve()
-    name = path.name if path.is_dir() else path.stem
-    if "://" in str(source):  # an address
-        name = re.sub(r"[^\w.]+", "-", str(source).partition("://")[2])
-    return readable_path(Path(command), name.strip("-") or "all")
 
 
 def named_files(option: str, pairs: Sequence[str]) -> dict[str, Path]:

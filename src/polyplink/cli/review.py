@@ -38,10 +38,9 @@ def review(
             the port is taken.
     """
     folder = Path(folder)
-    from polyplink.counting.corrections import counted_folder
+    from polyplink.counting.count_folder import check_recording, counted_folder
 
     counted_folder(folder)
-    from polyplink.pipeline.count_data import check_recording
     from polyplink.serve.desk import open_desk
     from polyplink.serve.server import serve
 

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from typer import Option
 
 from polyplink.cli import options
-from polyplink.cli.options import (
-    StrPath,
-    TrackletOptions,
-    check_inputs,
-    output_folder,
-    refuse_unused,
-)
+from polyplink.cli.options import StrPath, TrackletOptions, check_inputs, refuse_unused
 from polyplink.cli.verb import inform, verb
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.results import Progress, Result
@@ -95,21 +89,23 @@ def run(
     source, weights = Path(source), Path(weights)
     _check_boxes(source, boxes, alone=recording is None and first_frame is None)
     check_inputs(weights, device=device)
-    out = output_folder(out, "run", source)
+    from polyplink.counting.count_folder import (
+        RUN_PARTS,
+        SOURCE,
+        claim_for_count,
+        file_size,
+        output_folder,
+    )
     from polyplink.data.tables import is_data_folder
+
+    out = output_folder(out, "run", source)
 
     is_read = boxes is None and detector is None and function is None and is_data_folder(source)
     refuse_unused(detector, seed, tracklets, known_polyps=is_read)
     with sole_writer(out):
         from polyplink.detect.folder import detect_folder
         from polyplink.encoders.weights import read_record, weights_path
-        from polyplink.pipeline.count_data import (
-            RUN_PARTS,
-            SOURCE,
-            claim_for_count,
-            count_and_track,
-            file_size,
-        )
+        from polyplink.pipeline.count_data import count_and_track
 
         record = RunRecord("run", settings={SOURCE: str(source.resolve())})
         size = file_size(source) if boxes is None else None  # files of boxes are edited
@@ -199,7 +195,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
         alone: Whether no other option of boxes is set.
     """
     from polyplink.core.parts import FORMATS
-    from polyplink.data.files.folders import BOX_FORMATS, is_video, other_format
+    from polyplink.data.files.folders import BOX_FORMATS, check_is_there, is_video, other_format
 
     typed = shlex.quote(str(source))
     # No boxes: the source is a recording.
@@ -231,8 +227,7 @@ def _check_boxes(source: Path, boxes: str | None, *, alone: bool) -> None:
             f"--boxes takes the format of the boxes, and {boxes} is a file",
             f"`polyplink run {boxes} --boxes FORMAT` counts it, for example coco or csv",
         )
-    if not source.exists():  # refused before torch is imported, too
-        raise PolyplinkError(f"no file or folder {source}", "check the path")
+    check_is_there(source)  # before torch is imported, too
     FORMATS.find(boxes)  # refuses a name that no format has
     if is_video(source.name):
         raise PolyplinkError(

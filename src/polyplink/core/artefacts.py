@@ -151,11 +151,12 @@ def _temporary(path: Path) -> Path:
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.{host}-*.part"):
         pid = leftover.name.split("-")[-2]
         if pid.isdecimal() and not _lives(int(pid)):
-            _remove(leftover)
+            remove(leftover)
     return path.with_name(f".{path.name}.{host}-{os.getpid()}-{uuid4().hex[:8]}.part")
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that it holds, if there is one."""
     if path.is_dir():
         shutil.rmtree(path)
     elif path.exists():  # of a read-only disk, even the removal of no file is refused
@@ -191,7 +192,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
             raise OSError(error.errno, first_line(error), str(path)) from error
         raise
     finally:
-        _remove(temporary)
+        remove(temporary)
 
 
 @contextmanager
@@ -255,7 +256,7 @@ def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
             raise OSError(error.errno, first_line(error), str(folder)) from error
         raise
     finally:
-        _remove(temporary)
+        remove(temporary)
 
 
 @contextmanager

@@ -19,12 +19,10 @@ import polars as pl
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
-from polyplink.core.artefacts import content_key, finish_change
+from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.count_part import named_procedures
-from polyplink.counting.result import FILE
-from polyplink.data.files.folders import check_is_folder
 
 LOG = "corrections.jsonl"
 
@@ -37,24 +35,6 @@ KINDS = (*PAIRS, *OF_A_FRAME, *get_args(OtherKind))
 WITHOUT_DECISION = ("unsure", "not_missed")  # answers that leave the count as it is
 ABOUT_NO_POLYP = ("undo", "redo", "done", "reopen")
 Pair = tuple[str, str]
-HINT = "give a folder that `polyplink run` or `polyplink count` wrote"
-
-
-def counted_folder(folder: Path) -> Path:
-    """The folder that `count` wrote: `folder`, or its subfolder `count` if `run` wrote it.
-
-    Raises:
-        PolyplinkError: If neither holds a count, or `folder` is not a folder.
-    """
-    for path in (folder / "count", folder):
-        finish_change(path)
-    check_is_folder(folder, HINT)
-    folders = [path for path in (folder / "count", folder) if (path / FILE).is_file()]
-    if not folders:
-        near = [*sorted(folder.glob(f"*/count/{FILE}")), *folder.parent.glob(f"count/{FILE}")]
-        hint = f"did you mean {near[0].parent}?" if near else HINT
-        raise PolyplinkError(f"{folder} holds no count ({FILE} is missing)", hint)
-    return folders[0]
 
 
 @dataclass(frozen=True)

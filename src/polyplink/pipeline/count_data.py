@@ -6,7 +6,6 @@ videos; `count_and_track` does both and writes the tracks.
 
 import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +19,18 @@ from rich.text import Text
 
 from polyplink.associate.identities import Purpose
 from polyplink.core.artefacts import change_folder, write_json, write_text
-from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.core.results import Progress, Result, silent
-from polyplink.core.runs import RunRecord, read_run
+from polyplink.core.runs import RunRecord
 from polyplink.core.text import readable_path
 from polyplink.counting.corrections import LOG, read_corrections, review_messages
+from polyplink.counting.count_folder import (
+    BOXES,
+    COUNT_FILES,
+    SOURCE,
+    VIDEOS,
+    claim_for_count,
+)
 from polyplink.counting.count_part import ASSIGNMENT, VIEWS, count_part, views_table
 from polyplink.counting.link import link_part, linked_boxes, tracks_of_boxes
 from polyplink.counting.result import Count
@@ -40,13 +45,6 @@ from polyplink.report.page import render_fragment, write_report
 from polyplink.tracklets.box_runs import BOX, one_box_a_frame
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
-SOURCE = "source"  # key in the settings of run.json: the recording or data that was counted
-SOURCE_SIZE = "source_size"  # bytes of the video that was counted
-BOXES, VIDEOS = "boxes-with-tracks", "video-with-boxes"  # folders that counts may write
-RUN_PARTS = ("data", "count", "tracks", BOXES, VIDEOS)  # folders that `run` writes
-LIVE_SOURCE = "live/source.json"  # file of `live`, which writes run.json with its report
-# Files of an earlier count that must be removed; all others are overwritten.
-COUNT_FILES = ("count.json", BOXES, VIDEOS)
 # Columns of counts.csv.
 COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
 
@@ -106,90 +104,6 @@ class Counted:
 
     def _repr_html_(self) -> str:
         return render_fragment(self.page)
-
-
-def file_size(source: str | Path | None) -> int | None:
-    """Bytes of a recording that is one file; None for any other source."""
-    return Path(source).stat().st_size if source and Path(source).is_file() else None
-
-
-def claim_for_count(
-    record: RunRecord,
-    folder: Path,
-    source: str | Path | None,
-    parts: Sequence[str],
-    *,
-    replace: bool,
-    size: int | None = None,
-) -> None:
-    """Refuse the output folder of another command or source; with `replace`, remove its count.
-
-    The answers of its review stay: they apply again if the recording was only moved, and to no
-    other views.
-
-    Args:
-        record: The record of the command that counts.
-        folder: The output folder.
-        source: The source to count; None if the same name may stand for another procedure, as that
-            of a camera does.
-        parts: Files and folders in `folder` that belong to a count.
-        replace: Whether to remove the existing count.
-        size: Bytes of the recording, see `file_size`: another size is another recording.
-
-    Raises:
-        PolyplinkError: If the folder holds a run of another command, files of another program
-            under the names of `parts`, or the count of another source and `replace` is False.
-    """
-    record.claim(folder)
-    if size is not None:
-        record.settings[SOURCE_SIZE] = size
-    existing = [part for part in (folder / name for name in parts) if part.exists()]
-    if not existing:
-        return
-    signs = [folder / LIVE_SOURCE, *(place / "run.json" for place in (folder, *existing))]
-    if not any(sign.is_file() for sign in signs):
-        parts_there = " and ".join(part.name for part in existing)
-        raise PolyplinkError(f"{folder} holds {parts_there} of another kind", "name another --out")
-    recorded = read_run(folder).get("settings", {})
-    counted = recorded.get(SOURCE)
-    recording = "another recording" if counted in (None, "-") else counted
-    if source is not None and counted == str(Path(source).resolve()):
-        if recorded.get(SOURCE_SIZE, size) == size:
-            return
-        recording = f"a recording of another size that was at {counted}"
-    if not replace:
-        raise PolyplinkError(
-            f"{folder} holds the count of {recording}",
-            "name another --out, or replace that count with --replace, which keeps answers of a "
-            "review",
-        )
-    for part in existing:
-        reviewed = (part / LOG).is_file()
-        for path in [path for path in part.iterdir() if path.name != LOG] if reviewed else [part]:
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-
-
-def check_recording(count: Path) -> None:
-    """Refuse a count of `run` or `live` if another file has taken the place of its recording.
-
-    A missing recording is no mistake: stored close-ups are shown in its place.
-
-    Args:
-        count: The folder with count.json.
-
-    Raises:
-        PolyplinkError: If the recording that was counted has another size.
-    """
-    counted = read_run(count.resolve().parent).get("settings") or {}
-    source, size = counted.get(SOURCE), counted.get(SOURCE_SIZE)
-    if source and size is not None and file_size(source) not in (None, size):
-        raise PolyplinkError(
-            f"{source} is not the recording that was counted: its size is another",
-            "restore it, or move it away to show the stored close-ups alone",
-        )
 
 
 def return_data(

@@ -28,7 +28,6 @@ from polyplink.counting.corrections import (
     append_correction,
     applying,
     check_text,
-    counted_folder,
     cuts,
     decide,
     of_views,
@@ -36,6 +35,7 @@ from polyplink.counting.corrections import (
     read_corrections,
     views_key,
 )
+from polyplink.counting.count_folder import counted_folder
 from polyplink.counting.link import alike_messages, alike_together, vectors_of, views_to_link
 from polyplink.counting.result import FILE, Count
 from polyplink.data.files.images import data_uri

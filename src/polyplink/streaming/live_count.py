@@ -22,6 +22,7 @@ from polyplink.core.artefacts import atomic_file, read_json, to_plain, write_jso
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, in_every_language
 from polyplink.core.text import rounded_probability
+from polyplink.counting.count_folder import LIVE_SOURCE
 from polyplink.counting.interval import Cover
 from polyplink.counting.result import Count
 from polyplink.data.files.images import Picture, encode_jpeg
@@ -39,7 +40,6 @@ from polyplink.encoders.encode import Embeddings, vectors_folder, write_embeddin
 from polyplink.encoders.encoder import ClipWise
 from polyplink.encoders.export import ExportedEncoder
 from polyplink.encoders.load import NamedEncoder
-from polyplink.pipeline.count_data import LIVE_SOURCE
 from polyplink.report.formats import clock
 from polyplink.streaming.sources import LiveFrame, LiveSource
 from polyplink.tracklets.crops import cut
