@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from polyplink.associate.probes import Reading
@@ -205,15 +205,17 @@ def plain(value: object) -> object:
 def environment(package: str = "polyplink.report", folder: str = "templates") -> Environment:
     """The HTML templates of a package, with the functions above as filters; compiled once.
 
-    Everything that comes from data is escaped, including control characters; an undefined name is
-    an error.
+    They may include those of the report. Everything that comes from data is escaped, including
+    control characters; an undefined name is an error.
 
     Args:
         package: The package.
         folder: The folder of its templates.
     """
     templates = Environment(
-        loader=PackageLoader(package, folder),
+        loader=ChoiceLoader(
+            [PackageLoader(package, folder), PackageLoader("polyplink.report", "templates")]
+        ),
         autoescape=True,
         finalize=plain,
         undefined=StrictUndefined,
