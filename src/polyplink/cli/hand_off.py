@@ -30,14 +30,13 @@ def hand_off_review(
     folder = Path(folder)
     from polyplink.counting.count_folder import check_recording, counted_folder
 
-    counted_folder(folder)
+    check_recording(counted_folder(folder))
     from polyplink.counting.count_part import named_procedures
     from polyplink.serve.desk import open_desk
     from polyplink.serve.handoff import FOLDER, hand_off, outdated_messages
 
     # The files.
     desk = open_desk(folder, None if data is None else Path(data), mask_overlay)
-    check_recording(desk.out)
     paths = hand_off(desk, language)
 
     # What they lack.

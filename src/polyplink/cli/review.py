@@ -40,7 +40,7 @@ def review(
     folder = Path(folder)
     from polyplink.counting.count_folder import check_recording, counted_folder
 
-    counted_folder(folder)
+    check_recording(counted_folder(folder))
     from polyplink.serve.desk import open_desk
     from polyplink.serve.server import serve
 
@@ -51,7 +51,6 @@ def review(
         reviewer=reviewer,
         index=None if index is None else Path(index),
     )
-    check_recording(desk.out)
     questions = sum(procedure["questions"] for procedure in desk.overview()["procedures"])
 
     def ready(address: str) -> None:
