@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.learn.fragment_set import FragmentSet, hold_out
+from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.held_out import hold_out
 from polyplink.tracklets.prepare import Prepared, prepare
 from polyplink.tracklets.settings import PrepareSettings
 from tests.samples import write_procedures

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -18,6 +18,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Progress, Result
 from polyplink.core.runs import sole_writer
 from polyplink.core.text import many
+from polyplink.learn.held_out import hold_out_share
 from polyplink.models.shipped import DETECTOR, is_shipped, shipped_model
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from polyplink.learn.detector.augmented_frames import TrainingFrames
     from polyplink.learn.detector.fit import FitConfig, FitState
     from polyplink.learn.detector.yolox import YoloxNano
-
-Name = TypeVar("Name")
 
 NESTED = 0.5  # share of a box within another one, above which both show one polyp
 
@@ -121,7 +120,7 @@ def train_detector(
         torch_device = pick_device(device)
         data_set = read_data(data)
         patients, names = data_set.patients, data_set.part(part)
-        trained, unseen = _split({name: patients[name] for name in names}, held)
+        trained, unseen = hold_out_share({name: patients[name] for name in names}, held)
         config = FitConfig(
             side=side,
             epochs=epochs,
@@ -131,7 +130,7 @@ def train_detector(
             freeze=freeze and init is not None,
             seed=seed,
         )
-        images, unseen_images = _split(recordings_of(empty) if empty else {}, held)
+        images, unseen_images = hold_out_share(recordings_of(empty) if empty else {}, held)
         start, before = _start(init, seed)
         read = partial(read_frames, data, data_set, side=side, most=frames, workers=workers)
         learned = read(list(trained), empty=images, progress=partial(progress, "procedures"))
@@ -284,23 +283,6 @@ def _measured(
         )
     figures = measure_in_frames(predicted, frames, score=record.begins_track)
     return record, figures, predicted
-
-
-def _split(group_of: Mapping[Name, str], share: float) -> tuple[dict[Name, str], dict[Name, str]]:
-    """Divide names into those to train on and those to measure on; no group is divided.
-
-    The groups to measure on are evenly spread. There is at least one if there are two groups, and
-    at least one group to train on.
-
-    Args:
-        group_of: Name -> its group: the patient of a procedure, the recording of an image.
-        share: Share of the groups to measure on.
-    """
-    groups = list(dict.fromkeys(group_of.values()))
-    count = min(round(share * len(groups)) or int(share > 0), max(len(groups) - 1, 0))
-    held_out = {groups[(2 * k + 1) * len(groups) // (2 * count)] for k in range(count)}
-    trained = {name: group for name, group in group_of.items() if group not in held_out}
-    return trained, {name: group for name, group in group_of.items() if group in held_out}
 
 
 def _holdout_warnings(

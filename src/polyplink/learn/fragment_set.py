@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polyplink.core.errors import PolyplinkError
 from polyplink.core.lazy_torch import torch
-from polyplink.core.text import many
 
 if TYPE_CHECKING:  # recipes import this module; importing tracklets takes a quarter of a second
     import polars as pl
@@ -133,28 +131,3 @@ def _tracklets_of(table: pl.DataFrame, code: dict[str, int], starts: np.ndarray)
         first=table["crop_first"].to_numpy().astype(np.int64) + starts[procedures],
         count=table["n_crops"].to_numpy().astype(np.int64),
     )
-
-
-def hold_out(patient_of: Mapping[str, str], every: int) -> tuple[list[str], list[str]]:
-    """Split procedures into those to train on and those of each `every`-th patient to validate on.
-
-    Args:
-        patient_of: Procedure -> its patient. Patients are in the order of their first procedure by
-            name; where each has one procedure, every `every`-th procedure is held out.
-        every: 0 for none to validate on.
-
-    Raises:
-        PolyplinkError: If nothing is left to train on.
-    """
-    names = sorted(patient_of)
-    patients = list(dict.fromkeys(patient_of[name] for name in names))
-    held_patients = set(patients[every - 1 :: every] if every else [])
-    held_out = [name for name in names if patient_of[name] in held_patients]
-    training = [name for name in names if patient_of[name] not in held_patients]
-    if not training:
-        raise PolyplinkError(
-            f"{many(len(names), 'procedure')}, {len(held_out)} of them held out: none left for "
-            "training",
-            "name a larger --part, or give --set validation.every=0",
-        )
-    return training, held_out

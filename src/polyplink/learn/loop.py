@@ -30,7 +30,8 @@ from polyplink.learn.bags import (
 from polyplink.learn.checkpoint import load_checkpoint, read_state, save_checkpoint
 from polyplink.learn.contrastive import Views, in_batch_accuracy
 from polyplink.learn.devices import Devices, processes
-from polyplink.learn.fragment_set import FragmentSet, hold_out
+from polyplink.learn.fragment_set import FragmentSet
+from polyplink.learn.held_out import hold_out
 from polyplink.learn.model import Model, loss_of
 from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.learn.train_config import LAST, TrainConfig, ValidationConfig
