@@ -1,6 +1,7 @@
 """The verb figures."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from matplotlib.figure import Figure
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FIGURES
 from polyplink.core.registry import Registry
+from polyplink.core.runs import read_run
+from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.report.figures import FigureData
 from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import SampleRun
@@ -53,6 +56,21 @@ def test_short_sequences_are_drawn_with_the_options_that_the_error_names(
     assert_refused(polyplink(*command), "give another --part, or --min-length, ")
     succeed(*command, "--min-length", "8")
     assert (tmp_path / "o" / "similarity.svg").is_file()
+
+
+def test_tracks_have_the_thresholds_of_their_detector_as_in_evaluate(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    data = shutil.copytree(sample_run.data, tmp_path / "data")
+    write_origin(data, BoxesOrigin("d", "d", high=0.9, low=0.2, min_seconds=1.0))
+    options = ("--device", "cpu", "--workers", "1")
+    of_command = {"figures": ("--only", "similarity"), "evaluate": ("--task", "retrieval")}
+    crops = set()
+    for command, only in of_command.items():
+        out = tmp_path / command
+        succeed(command, sample_run.weights, data, "-o", out, *only, *options)
+        crops.add(read_run(out)["inputs"]["crops"])
+    assert len(crops) == 1
 
 
 def draw_nothing(_: FigureData) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
@@ -93,6 +94,7 @@ def draw_figures(
         check_inputs(file, data, [part], device)
     from matplotlib.figure import Figure
 
+    from polyplink.data.origin import read_origin
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink.evaluate.truth import samples_of
@@ -104,7 +106,8 @@ def draw_figures(
     record = RunRecord("figures", settings=settings)
     record.claim(out)
     with record.stage("embed"):
-        first = load_named(weights, device, tracklets=tracklets)
+        load = partial(load_named, device=device, tracklets=tracklets, origin=read_origin(data))
+        first = load(weights)
         if first.name in others_files:
             raise PolyplinkError(
                 f"--beside {first.name}=... has the name of {weights}", "give it another name"
@@ -112,10 +115,7 @@ def draw_figures(
         encoded = encode([first], data, part, workers=workers, progress=progress)
         # Refuse data without polyp ids before other encoders embed them.
         samples = samples_of(encoded.prepared)
-        encoders = [
-            load_named(path, device, name, tracklets=tracklets)
-            for name, path in others_files.items()
-        ]
+        encoders = [load(path, name=name) for name, path in others_files.items()]
         encoded = encoded.add(encoders, workers, progress)
     prepared = encoded.prepared
     warnings = _warnings_of_seen(files, prepared.data, samples.procedures)
