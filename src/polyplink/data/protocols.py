@@ -122,6 +122,11 @@ def patients_of(procedures: pl.DataFrame) -> dict[str, str]:
     return {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
 
 
+def _mixed(names: Iterable[str], seed: int) -> list[str]:
+    """Names in an order that depends on nothing but the seed and the names, by a hash of each."""
+    return sorted(names, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
+
+
 def split_by_patient(
     procedures: pl.DataFrame, polyps: pl.DataFrame, *, share: float = SHARE, seed: int = 0
 ) -> tuple[list[str], list[str]]:
@@ -144,7 +149,7 @@ def split_by_patient(
     weights: dict[str, int] = {}
     for procedure, patient in owner.items():
         weights[patient] = weights.get(patient, 0) + counts.get(procedure, 0)
-    order = sorted(weights, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())
+    order = _mixed(weights, seed)
     room = round(share * sum(weights.values()))
     first = set()
     for patient in order:
@@ -190,7 +195,7 @@ def split_by_shares(
             "give fewer parts with --shares",
         )
     # Patients with many procedures first, so that the others even out the shares.
-    order = sorted(weights, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())
+    order = _mixed(weights, seed)
     order.sort(key=lambda key: -weights[key])
     room = {part: share * len(owner) for part, share in shares.items()}
     chosen: dict[str, str] = {}
