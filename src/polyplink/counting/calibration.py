@@ -18,7 +18,7 @@ from polyplink.counting.link import by_procedure, screen, true_counts, vectors_o
 from polyplink.counting.operating_point import find_operating_point
 from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet, read_data
-from polyplink.data.vocabulary import SIMULATED
+from polyplink.data.vocabulary import is_simulated
 from polyplink.encoders.encode import Embeddings, Encoded
 from polyplink.encoders.leakage import seen_procedures
 from polyplink.encoders.weights import WeightsRecord
@@ -196,7 +196,7 @@ def fit_probes(
     )
 
     # A probe of each.
-    simulated = any(name.startswith(SIMULATED) for name in table["dataset"])
+    simulated = any(map(is_simulated, table["dataset"]))
     probes = {"size": point.size, "adenoma": point.adenoma}
     fitted = []
     for column, name, title, fit in (

@@ -31,7 +31,7 @@ from polyplink.counting.result import (
 )
 from polyplink.data.faults import LEFT_OUT
 from polyplink.data.origin import read_origin
-from polyplink.data.vocabulary import SIMULATED
+from polyplink.data.vocabulary import is_simulated
 from polyplink.encoders.leakage import seen_procedures
 from polyplink.encoders.weights import WeightsRecord, made_with, weights_path
 from polyplink.models.shipped import models
@@ -151,8 +151,8 @@ def count_messages(
     if seen_names:
         warnings.append(Message("seen_in_training", {"n": len(seen_names), "first": seen_names[0]}))
     sets = [dataset for dataset, *_ in record.seen.trained]
-    real = [name for name in prepared.data.procedures["dataset"] if not name.startswith(SIMULATED)]
-    if real and sets and all(name.startswith(SIMULATED) for name in sets):
+    real = [name for name in prepared.data.procedures["dataset"] if not is_simulated(name)]
+    if real and sets and all(map(is_simulated, sets)):
         warnings.append(Message("encoder_simulated", {"dataset": real[0]}))
     if any(probe.simulated for probe in part.point.probes):
         warnings.append(Message("probes_simulated"))

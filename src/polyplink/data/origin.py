@@ -24,7 +24,7 @@ from polyplink.core.artefacts import (
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.tables import WARNINGS_FILE, DataSet
-from polyplink.data.vocabulary import SIMULATED, STILLS
+from polyplink.data.vocabulary import STILLS, is_simulated
 
 FILE = "detector.json"
 ANNOTATED = "annotated"  # the key of boxes that people drew
@@ -86,7 +86,7 @@ def material_of(datasets: Sequence[str]) -> Material:
     """
     kinds = set[Material]()
     for name in datasets:
-        if name.startswith(SIMULATED):
+        if is_simulated(name):
             kinds.add("simulated procedures")
         elif name.startswith(STILLS):
             kinds.add("stills in motion")

@@ -175,7 +175,7 @@ def label_polyps(procedures: pl.DataFrame, polyps: pl.DataFrame, maps: Maps) -> 
     labels = pl.Series([None] * rows.height, dtype=pl.Int8)
     for dataset in rows.drop_nulls("histology_class")["dataset"].unique(maintain_order=True):
         words = by_name.get(plain_name(dataset))
-        if words is None and dataset.startswith(SIMULATED):
+        if words is None and is_simulated(dataset):
             words = by_name.get("realcolon")
         if words is None:
             raise PolyplinkError(
@@ -252,6 +252,16 @@ def normalise_location(sites: pl.Series) -> pl.Series:
     """
     plain = sites.str.strip_chars().str.to_lowercase().str.replace_all(r"\s+", "_")
     return plain.replace(_SPELLINGS)
+
+
+def is_simulated(dataset: str) -> bool:
+    """Whether a data set is simulated, by its name.
+
+    Example:
+        >>> is_simulated("simulated tiny 0"), is_simulated("real-colon")
+        (True, False)
+    """
+    return dataset.startswith(SIMULATED)
 
 
 def plain_name(dataset: str) -> str:

@@ -21,7 +21,7 @@ from polyplink.data.files.images import Pixels
 from polyplink.data.importing import new_data_folder
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data
-from polyplink.data.vocabulary import RECORDINGS, SIMULATED
+from polyplink.data.vocabulary import RECORDINGS, is_simulated
 from polyplink.detect.first_pass import Detected, Detector, LeftOut, checked, detect, remove_pieces
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, made_with
 from polyplink.detect.recordings import (
@@ -302,6 +302,6 @@ def training_warnings(detector: Detector, procedures: Sequence[str]) -> list[Mes
     if seen:
         warnings.append(Message("detector_seen", {"n": len(seen), "first": seen[0]}))
     sets = record.datasets
-    if sets and all(dataset.startswith(SIMULATED) for dataset in sets):
+    if sets and all(map(is_simulated, sets)):
         warnings.append(Message("detector_simulated"))
     return warnings

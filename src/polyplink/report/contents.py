@@ -23,7 +23,7 @@ from polyplink.core.messages import Message, catalogue
 from polyplink.core.runs import machine
 from polyplink.counting.link import LinkedPart, LinkedProcedure, true_counts
 from polyplink.counting.result import CountedProcedure, CountedTracklet
-from polyplink.data.vocabulary import SIMULATED
+from polyplink.data.vocabulary import is_simulated
 from polyplink.encoders.weights import weights_path
 from polyplink.tracklets.prepare import Prepared
 
@@ -202,7 +202,7 @@ def provenance(prepared: Prepared) -> dict[str, Any]:
         "dataset": ", ".join(names),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": Message("report.computer", computer | {"n": computer["cores"]}),
-        "simulated": any(name.startswith(SIMULATED) for name in names),
+        "simulated": any(map(is_simulated, names)),
         "settings": {
             name: str(value)
             for outer, group in to_plain(prepared.settings).items()

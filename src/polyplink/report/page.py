@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polyplink.core.artefacts import write_text
 from polyplink.counting.result import CountedPolyp, CountedTracklet
 from polyplink.data.files.images import data_uri, encode_jpeg
-from polyplink.data.vocabulary import SIMULATED
+from polyplink.data.vocabulary import is_simulated
 from polyplink.evaluate.intervals import FEWEST
 from polyplink.report.contents import Report, ReportedProcedure, Values
 from polyplink.report.formats import Texts, environment
@@ -113,7 +113,7 @@ def write_matches(
     page = _templates().get_template("matches.html.j2")
     views = list(zip(rows, pictures, strict=True))
     t = Texts("en")
-    simulated = any(row["dataset"].startswith(SIMULATED) for row in rows)
+    simulated = any(is_simulated(row["dataset"]) for row in rows)
     notices = [*[t("simulated")] * simulated, t("device"), *notices]
     write_text(path, page.render(title=title, query=query, views=views, notices=notices))
 

@@ -39,7 +39,7 @@ from polyplink.counting.count_folder import counted_folder
 from polyplink.counting.link import alike_messages, alike_together, vectors_of, views_to_link
 from polyplink.counting.result import FILE, Count
 from polyplink.data.files.images import data_uri
-from polyplink.data.vocabulary import SIMULATED
+from polyplink.data.vocabulary import is_simulated
 from polyplink.encoders.encode import read_embeddings
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.pictures import PICTURES_CACHED, Mask, Pictures, parse_mask
@@ -419,7 +419,7 @@ class Desk:
         return {
             "title": ", ".join(names.unique().sort().to_list()),
             "version": version,
-            "simulated": any(name.startswith(SIMULATED) for name in names),
+            "simulated": any(map(is_simulated, names)),
             "basis": in_every_language([] if self.count.basis is None else [self.count.basis]),
             "ask_below": self.point.ask_below,
             "links": self.point.links is not None,

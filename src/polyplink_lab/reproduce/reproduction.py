@@ -17,7 +17,7 @@ from polyplink.core.results import Progress, Result
 from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
 from polyplink.data.tables import DataSet, read_data
-from polyplink.data.vocabulary import SIMULATED
+from polyplink.data.vocabulary import is_simulated
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
 from polyplink.evaluate.evaluation import EvaluationSettings, TimeUnit
@@ -148,7 +148,7 @@ def task_part(task: str, data: DataSet, part: str) -> str:
 
     Simulated probes use `part`, because their other data sets are not simulated.
     """
-    if part != "rc19" or (task in PROBED and is_simulated(data)):
+    if part != "rc19" or (task in PROBED and has_simulated(data)):
         return part
     return TASK_PARTS.get(task, part)
 
@@ -339,15 +339,15 @@ def find_part(data: DataSet, part: str | None) -> str:
     return name
 
 
-def is_simulated(data: DataSet) -> bool:
+def has_simulated(data: DataSet) -> bool:
     """Whether any procedure comes from the simulator."""
-    return any(name.startswith(SIMULATED) for name in data.procedures["dataset"].unique())
+    return any(map(is_simulated, data.procedures["dataset"].unique()))
 
 
 def incomparable(data: DataSet, part: str, table: PublishedTable, *, stand_in: bool) -> str:
     """Why differences to the published values would be meaningless; "" if they are not."""
     reasons = []
-    if is_simulated(data):
+    if has_simulated(data):
         reasons.append("SIMULATED data")
     elif part != "rc19":
         reasons.append(f"the part {part}, not rc19")
