@@ -14,7 +14,7 @@ from polyplink.data.files.images import Picture
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
-from polyplink.encoders.adapt import WhitenedEncoder
+from polyplink.encoders.adapt import WhitenedEncoder, unwrapped
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights, stored_path
@@ -188,3 +188,6 @@ def test_whitening_is_fitted_on_views_of_stills(stills: Path, tmp_path: Path) ->
     assert torch.allclose(
         adapted.features_map @ adapted.features_map.T, expected @ expected.T, rtol=1e-3
     )
+    succeed(*adapt, "--in-motion", "3", "--brighten", "0.25", "--as", "brightened")
+    brightened = load_encoder(stored_path("brightened"), torch.device("cpu"))
+    assert brightened.record.encoder.brighten == unwrapped(brightened.encoder).brighten == 0.25

@@ -16,6 +16,7 @@ from torch import nn
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import ENCODERS
+from polyplink.encoders.adapt import TONES
 from polyplink.encoders.build import (
     MveEncoder,
     SfeEncoder,
@@ -269,6 +270,33 @@ def test_to_pixels_equals_scaling_and_normalising_in_steps(shape: tuple[int, ...
     assert torch.equal(to_pixels(transposed, mean, std), expected.transpose(2, 3))
     assert torch.equal(frames, before)
     assert torch.allclose(to_pixels(frames.float() / 255, mean, std), expected)
+
+
+def test_dark_crops_are_brightened_to_the_least_mean_and_others_stay() -> None:
+    crops = random_crops(4).float() / 255 * torch.tensor([1.0, 0.3, 0.1, 0.0])[:, None, None, None]
+    zero, one = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
+    expected = [
+        (crop * min(max(1.0, 0.25 / max(float(crop.mean()), 1e-9)), 4.0)).clamp(max=1.0)
+        for crop in crops
+    ]
+    pixels = to_pixels(crops, zero, one, 0.25)
+    assert torch.allclose(pixels.permute(0, 2, 3, 1), torch.stack(expected))
+    stored = (crops * 255).round().to(torch.uint8)
+    assert torch.allclose(to_pixels(stored, zero, one, 0.25), pixels, atol=4 * 0.5 / 255 + 0.01)
+    assert torch.equal(to_pixels(stored, zero, one, 0.25)[0], to_pixels(stored, zero, one)[0])
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_an_encoder_gives_a_dark_crop_the_vector_of_a_brighter_one(kind: AnyEncoderConfig) -> None:
+    n = getattr(kind, "clip", 0) or 1
+    dark = random_crops(1).repeat(n, 1, 1, 1) // 2
+    bright = 2 * dark
+    least = float(bright.float().mean() / 255)
+    brightens, plain = random_encoder(replace(kind, brighten=least)), random_encoder(kind)
+    expected = plain(bright, [n]).tracklet
+    width = plain.width - TONES if getattr(kind, "tone", 0.0) else plain.width  # tone sees the crop
+    assert torch.allclose(brightens(dark, [n]).tracklet[:, :width], expected[:, :width], atol=1e-5)
+    assert not torch.allclose(plain(dark, [n]).tracklet[:, :width], expected[:, :width], atol=1e-3)
 
 
 def test_stages_are_means_of_the_feature_maps_of_the_full_network() -> None:

@@ -46,6 +46,10 @@ def adapt_weights(
     whiten: Annotated[
         bool, Option(help="Whiten features by these crops, instead of adapting BatchNorm.")
     ] = False,
+    brighten: Annotated[
+        float | None,
+        Option(min=0, max=1, help="Brighten darker crops to this mean of their pixels first."),
+    ] = None,
     in_motion: Annotated[
         int,
         Option(
@@ -70,6 +74,8 @@ def adapt_weights(
         tone: Weight of the crops' whitened colours; 0 leaves them out. Without tone and whitening,
             the statistics of BatchNorm are adapted.
         whiten: Whiten features by these crops.
+        brighten: Mean of pixels, in [0, 1], to which darker crops are brightened before anything
+            else; by default as the encoder does it.
         in_motion: With `whiten`, whiten by the differences between this many simulated views of
             each annotated still, and subtract what views of a tint, as of dyed mucosa, share.
         progress: Called for crops or stills.
@@ -92,6 +98,7 @@ def adapt_weights(
     if in_motion and unused:
         raise PolyplinkError(f"{unused}: tracklets are not used with --in-motion", "leave it out")
     from polyplink.data.origin import read_origin
+    from polyplink.encoders.adapt import set_brighten
     from polyplink.encoders.device import pick_device
     from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.load import load_encoder
@@ -105,6 +112,8 @@ def adapt_weights(
     loaded = load_encoder(weights, pick_device(device))
     record, fits = loaded.record, tone > 0 or whiten
     _check_encoder(weights, loaded.encoder, tone, whiten)
+    if brighten is not None:
+        set_brighten(loaded.encoder, brighten)
     settings = with_options(record.prepare, tracklets, read_origin(data))
     if in_motion:
         adapted = _to_stills_in_motion(loaded.encoder, data, part, in_motion, settings, progress)
@@ -119,7 +128,7 @@ def adapt_weights(
         adapted = _to_crops(loaded, prepared, tone, whiten)
 
     # Its record: the procedures that it has seen, and no operating point.
-    if fits:
+    if fits or brighten is not None:
         record = replace(record, encoder=adapted.encoder.config)
     parent = record.name or weights.stem
     origin = {

@@ -388,6 +388,24 @@ def unwrapped(encoder: Encoder) -> Encoder:
     return encoder
 
 
+def set_brighten(encoder: Encoder, brighten: float) -> None:
+    """Set to which mean of their pixels an encoder brightens darker crops, see `to_pixels`.
+
+    Raises:
+        PolyplinkError: If the encoder is a plugin's whose configuration has no such field.
+    """
+    plain = unwrapped(encoder)
+    if not hasattr(plain.config, "brighten"):
+        raise PolyplinkError(
+            f"encoder {plain.config.kind!r} has no field brighten to record it",
+            "add it to its configuration, as `SfeConfig` has it, or leave --brighten out",
+        )
+    plain.brighten = brighten
+    for part in encoder.modules():
+        if isinstance(part, Encoder):
+            part.config = replace(part.config, brighten=brighten)
+
+
 def unwrapped_tensors(
     state: Mapping[str, torch.Tensor], config: AnyEncoderConfig
 ) -> dict[str, torch.Tensor]:

@@ -226,6 +226,7 @@ class SfeEncoder(FrameWise):
             self.head = two_layers(features, config.projector_hidden, config.projector_out)
             self.width = config.projector_out
         self.keep_pixel_scale(config.mean, config.std)
+        self.brighten = config.brighten
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame vectors (n, d)."""
@@ -258,6 +259,7 @@ class TrackletEncoder(FrameWise):
         )
         self.transformer = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
         self.keep_pixel_scale(config.mean, config.std)
+        self.brighten = config.brighten
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, d), before the transformer."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import ENCODERS
-from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, Range, Ranged
+from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Range, Ranged
 
 REFERENCE_MEAN = (0.45, 0.45, 0.45)
 REFERENCE_STD = (0.225, 0.225, 0.225)
@@ -48,6 +48,8 @@ class _FramesConfig(_PixelScale):
         mean: Mean per channel, subtracted from pixels in [0, 1].
         std: Standard deviation per channel, by which pixels are then divided. The reference uses
             mean 0.45 and std 0.225 for every encoder, in training and evaluation; so does this.
+        brighten: Mean of a crop's pixels, in [0, 1], to which darker crops are brightened before
+            anything else (`encoder.to_pixels`); 0 for none.
         projector_out: Output width of the projector.
         tone: Weight of the crops' whitened colours next to the vector (`adapt.ToneEncoder`); 0 for
             none.
@@ -58,6 +60,7 @@ class _FramesConfig(_PixelScale):
     frame_weights: Path | None = None
     mean: Triple = REFERENCE_MEAN
     std: Triple = REFERENCE_STD
+    brighten: Annotated[float, SHARE] = 0.0
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
     tone: Annotated[float, NOT_NEGATIVE] = 0.0
     whiten: bool = False
@@ -191,6 +194,7 @@ class FoundationConfig(_PixelScale):
         depth: Number of blocks to keep, from the first; None for all (smaller ones are for tests).
         projector_hidden: Hidden width of the projector, which only the loss uses.
         projector_out: Output width of the projector.
+        brighten: Mean of pixels to which darker crops are brightened, see `EncoderConfig`.
         tone: Weight of the crops' whitened colours next to the vector, see `EncoderConfig`.
         whiten: Whether features of frames are whitened, see `EncoderConfig`.
         kind: Discriminates the classes of encoders.
@@ -208,6 +212,7 @@ class FoundationConfig(_PixelScale):
     depth: Annotated[int | None, AT_LEAST_ONE] = None
     projector_hidden: Annotated[int, AT_LEAST_ONE] = 256
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
+    brighten: Annotated[float, SHARE] = 0.0
     tone: Annotated[float, NOT_NEGATIVE] = 0.0
     whiten: bool = False
     kind: Literal["foundation"] = "foundation"

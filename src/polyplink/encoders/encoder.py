@@ -20,14 +20,21 @@ from polyplink.encoders.config import AnyEncoderConfig
 
 _checkpointed = partial(checkpoint, use_reentrant=False)
 
+MOST_GAIN = 4.0  # of a dark crop: more would show little but noise
 
-def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+
+def to_pixels(
+    frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor, brighten: float = 0.0
+) -> torch.Tensor:
     """Normalise crops for a backbone: scale to [0, 1], subtract the mean, divide by the std.
 
     Args:
         frames: uint8 (n, h, w, 3), or float (n, h, w, 3) already in [0, 1].
         mean: (3, 1, 1).
         std: (3, 1, 1).
+        brighten: Mean of a crop's pixels, in [0, 1]. Before normalisation, the pixels of a darker
+            crop are multiplied, by `MOST_GAIN` at most, so that they have this mean. Those that
+            exceed 1 become 1.
 
     Returns:
         float32 (n, 3, h, w) in channels_last layout, like the crops in memory.
@@ -36,15 +43,31 @@ def to_pixels(frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> to
         >>> grey = torch.full((3, 1, 1), 0.5)
         >>> to_pixels(torch.full((1, 2, 2, 3), 255, dtype=torch.uint8), grey, grey).unique()
         tensor([1.])
+        >>> to_pixels(torch.full((1, 2, 2, 3), 0.1), grey, grey, brighten=0.25).unique()
+        tensor([-0.5000])
     """
     if frames.dtype != torch.uint8:
+        if brighten:
+            gains = brightening(frames.mean(dim=(1, 2, 3)), brighten)  # n
+            frames = (frames * gains[:, None, None, None]).clamp(max=1.0)
         return (frames.permute(0, 3, 1, 2) - mean) / std  # n 3 h w
     # Over whole rows, because an inner loop over three channels is too short; in place, because
     # memory traffic takes most of the time.
     width = frames.shape[2]
-    rows = frames.flatten(2).float()  # n h 3w, a copy
-    rows = rows.div_(255.0).sub_(mean.flatten().repeat(width)).div_(std.flatten().repeat(width))
+    rows = frames.flatten(2).float().div_(255.0)  # n h 3w, a copy
+    if brighten:
+        gains = brightening(rows.mean(dim=(1, 2)), brighten)  # n
+        rows = rows.mul_(gains[:, None, None]).clamp_(max=1.0)
+    rows = rows.sub_(mean.flatten().repeat(width)).div_(std.flatten().repeat(width))
     return rows.view(frames.shape).permute(0, 3, 1, 2)  # n 3 h w, a view
+
+
+def brightening(means: torch.Tensor, least: float) -> torch.Tensor:
+    """Factors (n,) that brighten crops with the given means (n,) to a mean of `least`.
+
+    They are 1 for crops that are as bright, and `MOST_GAIN` at most.
+    """
+    return (least / means.clamp(min=least / MOST_GAIN)).clamp(min=1.0)
 
 
 @dataclass(frozen=True)
@@ -67,11 +90,13 @@ class Encoder(nn.Module, ABC):
         config: Configuration of the encoder.
         width: Width d of its vectors.
         backbone: The network that reads pixels.
+        brighten: Mean of pixels to which darker crops are brightened, see `to_pixels`.
     """
 
     config: AnyEncoderConfig
     width: int
     backbone: nn.Module
+    brighten: float = 0.0
     mean: torch.Tensor
     std: torch.Tensor
 
@@ -82,7 +107,7 @@ class Encoder(nn.Module, ABC):
 
     def normalised(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to normalised pixels (n, 3, h, w), see `to_pixels`."""
-        return to_pixels(frames, self.mean, self.std)
+        return to_pixels(frames, self.mean, self.std, self.brighten)
 
     @property
     def device(self) -> torch.device:

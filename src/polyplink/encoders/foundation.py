@@ -28,6 +28,7 @@ class Foundation(Encoder):
         network = spec.network(spec, config)
         self.backbone = getattr(network, spec.part) if spec.part else network
         self.keep_pixel_scale(config.mean or spec.mean, config.std or spec.std)
+        self.brighten = config.brighten
 
     def check_pixels(self, frames: torch.Tensor) -> None:
         """Check that crops (..., h, w, 3) have the configured size."""
