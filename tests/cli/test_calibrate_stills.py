@@ -188,6 +188,7 @@ def test_whitening_is_fitted_on_views_of_stills(stills: Path, tmp_path: Path) ->
     assert torch.allclose(
         adapted.features_map @ adapted.features_map.T, expected @ expected.T, rtol=1e-3
     )
-    succeed(*adapt, "--in-motion", "3", "--brighten", "0.25", "--as", "brightened")
-    brightened = load_encoder(stored_path("brightened"), torch.device("cpu"))
-    assert brightened.record.encoder.brighten == unwrapped(brightened.encoder).brighten == 0.25
+    succeed(*adapt, "--in-motion", "3", "--least-contrast", "0.16", "--as", "corrected")
+    corrected = load_encoder(stored_path("corrected"), torch.device("cpu"))
+    assert corrected.record.encoder.least_contrast == 0.16
+    assert unwrapped(corrected.encoder).least_contrast == 0.16

@@ -272,18 +272,26 @@ def test_to_pixels_equals_scaling_and_normalising_in_steps(shape: tuple[int, ...
     assert torch.allclose(to_pixels(frames.float() / 255, mean, std), expected)
 
 
-def test_dark_crops_are_brightened_to_the_least_mean_and_others_stay() -> None:
-    crops = random_crops(4).float() / 255 * torch.tensor([1.0, 0.3, 0.1, 0.0])[:, None, None, None]
+def with_light(crop: torch.Tensor, brightness: float, contrast: float) -> torch.Tensor:
+    """A crop in [0, 1] with a least brightness and contrast, one step after the other."""
+    crop = crop * min(max(brightness / max(float(crop.mean()), 1e-9), 1), 4)
+    spread = float(crop.std(correction=0))
+    stretch = min(max(contrast / max(spread, 1e-9), 1), 4)
+    return ((crop - crop.mean()) * stretch + crop.mean()).clamp(0, 1)
+
+
+def test_dark_and_hazy_crops_are_corrected_and_others_stay() -> None:
+    factors, offsets = torch.tensor([[1, 0.3, 0.1, 0.0, 0.3, 0.01], [0, 0, 0, 0, 0.4, 0.2]])
+    crops = random_crops(6).float() / 255
+    crops = crops * factors[:, None, None, None] + offsets[:, None, None, None]
     zero, one = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
-    expected = [
-        (crop * min(max(1.0, 0.25 / max(float(crop.mean()), 1e-9)), 4.0)).clamp(max=1.0)
-        for crop in crops
-    ]
-    pixels = to_pixels(crops, zero, one, 0.25)
-    assert torch.allclose(pixels.permute(0, 2, 3, 1), torch.stack(expected))
+    expected = torch.stack([with_light(crop, 0.25, 0.16) for crop in crops])
+    assert torch.allclose(to_pixels(crops, zero, one, 0.25, 0.16).permute(0, 2, 3, 1), expected)
     stored = (crops * 255).round().to(torch.uint8)
-    assert torch.allclose(to_pixels(stored, zero, one, 0.25), pixels, atol=4 * 0.5 / 255 + 0.01)
-    assert torch.equal(to_pixels(stored, zero, one, 0.25)[0], to_pixels(stored, zero, one)[0])
+    expected = torch.stack([with_light(crop / 255, 0.25, 0.16) for crop in stored.float()])
+    actual = to_pixels(stored, zero, one, 0.25, 0.16)
+    assert torch.allclose(actual.permute(0, 2, 3, 1), expected, atol=1e-6)
+    assert torch.equal(actual[0], to_pixels(stored, zero, one)[0])
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -292,10 +300,10 @@ def test_an_encoder_gives_a_dark_crop_the_vector_of_a_brighter_one(kind: AnyEnco
     dark = random_crops(1).repeat(n, 1, 1, 1) // 2
     bright = 2 * dark
     least = float(bright.float().mean() / 255)
-    brightens, plain = random_encoder(replace(kind, brighten=least)), random_encoder(kind)
+    corrects, plain = random_encoder(replace(kind, least_brightness=least)), random_encoder(kind)
     expected = plain(bright, [n]).tracklet
     width = plain.width - TONES if getattr(kind, "tone", 0.0) else plain.width  # tone sees the crop
-    assert torch.allclose(brightens(dark, [n]).tracklet[:, :width], expected[:, :width], atol=1e-5)
+    assert torch.allclose(corrects(dark, [n]).tracklet[:, :width], expected[:, :width], atol=1e-5)
     assert not torch.allclose(plain(dark, [n]).tracklet[:, :width], expected[:, :width], atol=1e-3)
 
 

@@ -46,9 +46,17 @@ def adapt_weights(
     whiten: Annotated[
         bool, Option(help="Whiten features by these crops, instead of adapting BatchNorm.")
     ] = False,
-    brighten: Annotated[
+    least_brightness: Annotated[
         float | None,
         Option(min=0, max=1, help="Brighten darker crops to this mean of their pixels first."),
+    ] = None,
+    least_contrast: Annotated[
+        float | None,
+        Option(
+            min=0,
+            max=1,
+            help="Raise lower contrast of crops to this standard deviation of their pixels first.",
+        ),
     ] = None,
     in_motion: Annotated[
         int,
@@ -74,8 +82,10 @@ def adapt_weights(
         tone: Weight of the crops' whitened colours; 0 leaves them out. Without tone and whitening,
             the statistics of BatchNorm are adapted.
         whiten: Whiten features by these crops.
-        brighten: Mean of pixels, in [0, 1], to which darker crops are brightened before anything
-            else; by default as the encoder does it.
+        least_brightness: Mean of a crop's pixels, in [0, 1], to which darker crops are brightened
+            first; by default as the encoder does it.
+        least_contrast: Standard deviation of a crop's pixels, in [0, 1], to which lower contrast is
+            raised first; by default as the encoder does it.
         in_motion: With `whiten`, whiten by the differences between this many simulated views of
             each annotated still, and subtract what views of a tint, as of dyed mucosa, share.
         progress: Called for crops or stills.
@@ -98,7 +108,7 @@ def adapt_weights(
     if in_motion and unused:
         raise PolyplinkError(f"{unused}: tracklets are not used with --in-motion", "leave it out")
     from polyplink.data.origin import read_origin
-    from polyplink.encoders.adapt import set_brighten
+    from polyplink.encoders.adapt import correct_light
     from polyplink.encoders.device import pick_device
     from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.load import load_encoder
@@ -112,8 +122,7 @@ def adapt_weights(
     loaded = load_encoder(weights, pick_device(device))
     record, fits = loaded.record, tone > 0 or whiten
     _check_encoder(weights, loaded.encoder, tone, whiten)
-    if brighten is not None:
-        set_brighten(loaded.encoder, brighten)
+    correct_light(loaded.encoder, least_brightness, least_contrast)
     settings = with_options(record.prepare, tracklets, read_origin(data))
     if in_motion:
         adapted = _to_stills_in_motion(loaded.encoder, data, part, in_motion, settings, progress)
@@ -128,7 +137,7 @@ def adapt_weights(
         adapted = _to_crops(loaded, prepared, tone, whiten)
 
     # Its record: the procedures that it has seen, and no operating point.
-    if fits or brighten is not None:
+    if fits or least_brightness is not None or least_contrast is not None:
         record = replace(record, encoder=adapted.encoder.config)
     parent = record.name or weights.stem
     origin = {

@@ -30,7 +30,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.config import AnyEncoderConfig
-from polyplink.encoders.encoder import Encoder, FrameWise, Tokens
+from polyplink.encoders.encoder import Encoder, FrameWise, Tokens, subsampled
 
 SHRINKAGE = 1e-2  # times the largest variance of features, added to all variances
 WITHIN_SHRINKAGE = 1e-2  # times the mean variance within a polyp, added to all variances
@@ -41,7 +41,6 @@ FEATURE_BUFFERS = ("features_mean", "features_map", "tint_slopes")
 QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 TONES = 6 * len(QUANTILES)  # of three channels, over two regions
 MIDDLE = 6  # 1 / MIDDLE of each side is left out on either side of the middle
-PIXELS = 64  # per side at most: larger crops are subsampled
 TONE_SHRINKAGE = 1e-3  # times the largest variance of tones, added to all variances
 TONE_BUFFERS = ("tone_mean", "tone_map")
 CROPS, BATCH = 4096, 128  # crops for the statistics, and crops in a batch
@@ -109,12 +108,6 @@ def fit_within(
     variances, axes = torch.linalg.eigh(differences.T @ differences / len(differences))
     scale = (variances.clamp(min=0.0) + shrinkage * variances.mean()).rsqrt()
     return mean.float(), (axes * scale).float()
-
-
-def subsampled(crops: torch.Tensor) -> torch.Tensor:
-    """Every k-th pixel of crops (n, h, w, 3), so that at most `PIXELS` per side remain."""
-    h, w = crops.shape[1:3]
-    return crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)]
 
 
 def tints_of(crops: torch.Tensor) -> torch.Tensor:
@@ -388,22 +381,32 @@ def unwrapped(encoder: Encoder) -> Encoder:
     return encoder
 
 
-def set_brighten(encoder: Encoder, brighten: float) -> None:
-    """Set to which mean of their pixels an encoder brightens darker crops, see `to_pixels`.
+def correct_light(
+    encoder: Encoder, least_brightness: float | None, least_contrast: float | None
+) -> None:
+    """Set to which brightness and contrast an encoder corrects crops, see `to_pixels`.
+
+    Args:
+        encoder: The encoder; its configuration changes too.
+        least_brightness: Mean of a crop's pixels; None as it is.
+        least_contrast: Their standard deviation; None as it is.
 
     Raises:
-        PolyplinkError: If the encoder is a plugin's whose configuration has no such field.
+        PolyplinkError: If the encoder is a plugin's whose configuration has no such fields.
     """
+    given = {"least_brightness": least_brightness, "least_contrast": least_contrast}
+    changed = {name: value for name, value in given.items() if value is not None}
     plain = unwrapped(encoder)
-    if not hasattr(plain.config, "brighten"):
+    if not all(hasattr(plain.config, name) for name in changed):
         raise PolyplinkError(
-            f"encoder {plain.config.kind!r} has no field brighten to record it",
-            "add it to its configuration, as `SfeConfig` has it, or leave --brighten out",
+            f"encoder {plain.config.kind!r} has no fields {' and '.join(changed)} to record them",
+            "add them to its configuration, as `SfeConfig` has them, or leave the options out",
         )
-    plain.brighten = brighten
+    for name, value in changed.items():
+        setattr(plain, name, value)
     for part in encoder.modules():
-        if isinstance(part, Encoder):
-            part.config = replace(part.config, brighten=brighten)
+        if isinstance(part, Encoder) and changed:
+            part.config = replace(part.config, **changed)
 
 
 def unwrapped_tensors(

@@ -48,8 +48,10 @@ class _FramesConfig(_PixelScale):
         mean: Mean per channel, subtracted from pixels in [0, 1].
         std: Standard deviation per channel, by which pixels are then divided. The reference uses
             mean 0.45 and std 0.225 for every encoder, in training and evaluation; so does this.
-        brighten: Mean of a crop's pixels, in [0, 1], to which darker crops are brightened before
-            anything else (`encoder.to_pixels`); 0 for none.
+        least_brightness: Mean of a crop's pixels, in [0, 1], to which darker crops are brightened
+            before the backbone (`encoder.to_pixels`); 0 for none.
+        least_contrast: Standard deviation of a crop's pixels, in [0, 1], to which contrast is then
+            raised where it is lower; 0 for none.
         projector_out: Output width of the projector.
         tone: Weight of the crops' whitened colours next to the vector (`adapt.ToneEncoder`); 0 for
             none.
@@ -60,7 +62,8 @@ class _FramesConfig(_PixelScale):
     frame_weights: Path | None = None
     mean: Triple = REFERENCE_MEAN
     std: Triple = REFERENCE_STD
-    brighten: Annotated[float, SHARE] = 0.0
+    least_brightness: Annotated[float, SHARE] = 0.0
+    least_contrast: Annotated[float, SHARE] = 0.0
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
     tone: Annotated[float, NOT_NEGATIVE] = 0.0
     whiten: bool = False
@@ -194,7 +197,8 @@ class FoundationConfig(_PixelScale):
         depth: Number of blocks to keep, from the first; None for all (smaller ones are for tests).
         projector_hidden: Hidden width of the projector, which only the loss uses.
         projector_out: Output width of the projector.
-        brighten: Mean of pixels to which darker crops are brightened, see `EncoderConfig`.
+        least_brightness: Brightness to which crops are corrected, see `EncoderConfig`.
+        least_contrast: Contrast to which crops are corrected, see `EncoderConfig`.
         tone: Weight of the crops' whitened colours next to the vector, see `EncoderConfig`.
         whiten: Whether features of frames are whitened, see `EncoderConfig`.
         kind: Discriminates the classes of encoders.
@@ -212,7 +216,8 @@ class FoundationConfig(_PixelScale):
     depth: Annotated[int | None, AT_LEAST_ONE] = None
     projector_hidden: Annotated[int, AT_LEAST_ONE] = 256
     projector_out: Annotated[int, AT_LEAST_ONE] = 128
-    brighten: Annotated[float, SHARE] = 0.0
+    least_brightness: Annotated[float, SHARE] = 0.0
+    least_contrast: Annotated[float, SHARE] = 0.0
     tone: Annotated[float, NOT_NEGATIVE] = 0.0
     whiten: bool = False
     kind: Literal["foundation"] = "foundation"

@@ -20,11 +20,16 @@ from polyplink.encoders.config import AnyEncoderConfig
 
 _checkpointed = partial(checkpoint, use_reentrant=False)
 
-MOST_GAIN = 4.0  # of a dark crop: more would show little but noise
+PIXELS = 64  # per side at most for statistics of crops: larger ones are subsampled
+MOST_GAIN = 4.0  # of brightness, and of contrast: more would show little but noise
 
 
 def to_pixels(
-    frames: torch.Tensor, mean: torch.Tensor, std: torch.Tensor, brighten: float = 0.0
+    frames: torch.Tensor,
+    mean: torch.Tensor,
+    std: torch.Tensor,
+    least_brightness: float = 0.0,
+    least_contrast: float = 0.0,
 ) -> torch.Tensor:
     """Normalise crops for a backbone: scale to [0, 1], subtract the mean, divide by the std.
 
@@ -32,9 +37,11 @@ def to_pixels(
         frames: uint8 (n, h, w, 3), or float (n, h, w, 3) already in [0, 1].
         mean: (3, 1, 1).
         std: (3, 1, 1).
-        brighten: Mean of a crop's pixels, in [0, 1]. Before normalisation, the pixels of a darker
-            crop are multiplied, by `MOST_GAIN` at most, so that they have this mean. Those that
-            exceed 1 become 1.
+        least_brightness: Mean of a crop's pixels, in [0, 1], to which the pixels of a darker crop
+            are multiplied, by `MOST_GAIN` at most, before normalisation.
+        least_contrast: Standard deviation of a crop's pixels of all channels, in [0, 1], to which
+            the differences to their mean are then multiplied where they are less, by `MOST_GAIN` at
+            most. Pixels that exceed 1 or fall below 0 become 1 or 0.
 
     Returns:
         float32 (n, 3, h, w) in channels_last layout, like the crops in memory.
@@ -43,31 +50,46 @@ def to_pixels(
         >>> grey = torch.full((3, 1, 1), 0.5)
         >>> to_pixels(torch.full((1, 2, 2, 3), 255, dtype=torch.uint8), grey, grey).unique()
         tensor([1.])
-        >>> to_pixels(torch.full((1, 2, 2, 3), 0.1), grey, grey, brighten=0.25).unique()
+        >>> to_pixels(torch.full((1, 2, 2, 3), 0.1), grey, grey, least_brightness=0.25).unique()
         tensor([-0.5000])
     """
+    corrects = least_brightness > 0 or least_contrast > 0
     if frames.dtype != torch.uint8:
-        if brighten:
-            gains = brightening(frames.mean(dim=(1, 2, 3)), brighten)  # n
-            frames = (frames * gains[:, None, None, None]).clamp(max=1.0)
+        if corrects:
+            factor, offset = light_correction(frames, least_brightness, least_contrast)
+            frames = (frames * factor[..., None] + offset[..., None]).clamp(0.0, 1.0)
         return (frames.permute(0, 3, 1, 2) - mean) / std  # n 3 h w
     # Over whole rows, because an inner loop over three channels is too short; in place, because
     # memory traffic takes most of the time.
     width = frames.shape[2]
     rows = frames.flatten(2).float().div_(255.0)  # n h 3w, a copy
-    if brighten:
-        gains = brightening(rows.mean(dim=(1, 2)), brighten)  # n
-        rows = rows.mul_(gains[:, None, None]).clamp_(max=1.0)
+    if corrects:
+        factor, offset = light_correction(rows.view(frames.shape), least_brightness, least_contrast)
+        rows = rows.mul_(factor).add_(offset).clamp_(0.0, 1.0)
     rows = rows.sub_(mean.flatten().repeat(width)).div_(std.flatten().repeat(width))
     return rows.view(frames.shape).permute(0, 3, 1, 2)  # n 3 h w, a view
 
 
-def brightening(means: torch.Tensor, least: float) -> torch.Tensor:
-    """Factors (n,) that brighten crops with the given means (n,) to a mean of `least`.
+def subsampled(crops: torch.Tensor) -> torch.Tensor:
+    """Every k-th pixel of crops (n, h, w, 3), so that at most `PIXELS` per side remain."""
+    h, w = crops.shape[1:3]
+    return crops[:, :: -(-h // PIXELS), :: -(-w // PIXELS)]
 
-    They are 1 for crops that are as bright, and `MOST_GAIN` at most.
+
+def light_correction(
+    crops: torch.Tensor, least_brightness: float, least_contrast: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Factor and offset (n, 1, 1) of the pixels in [0, 1] of crops (n, h, w, 3), see `to_pixels`.
+
+    They are 1 and 0 for crops that are bright enough and have enough contrast.
     """
-    return (least / means.clamp(min=least / MOST_GAIN)).clamp(min=1.0)
+    pixels = subsampled(crops).flatten(1)  # n values
+    mean = pixels.mean(dim=1)  # n
+    spread = (pixels - mean[:, None]).square().mean(dim=1).sqrt()  # n
+    gain = (least_brightness / mean.clamp(min=1e-6)).clamp(1.0, MOST_GAIN)
+    stretch = (least_contrast / (gain * spread).clamp(min=1e-6)).clamp(1.0, MOST_GAIN)
+    factor, offset = gain * stretch, gain * mean * (1 - stretch)
+    return factor[:, None, None], offset[:, None, None]
 
 
 @dataclass(frozen=True)
@@ -90,24 +112,33 @@ class Encoder(nn.Module, ABC):
         config: Configuration of the encoder.
         width: Width d of its vectors.
         backbone: The network that reads pixels.
-        brighten: Mean of pixels to which darker crops are brightened, see `to_pixels`.
+        least_brightness: Brightness to which crops are corrected, see `to_pixels`.
+        least_contrast: Contrast to which crops are corrected.
     """
 
     config: AnyEncoderConfig
     width: int
     backbone: nn.Module
-    brighten: float = 0.0
+    least_brightness: float = 0.0
+    least_contrast: float = 0.0
     mean: torch.Tensor
     std: torch.Tensor
 
-    def keep_pixel_scale(self, mean: Sequence[float], std: Sequence[float]) -> None:
+    def keep_pixel_scale(
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        least_brightness: float = 0.0,
+        least_contrast: float = 0.0,
+    ) -> None:
         """Store the normalisation of pixels in the model, so that every caller uses the same."""
+        self.least_brightness, self.least_contrast = least_brightness, least_contrast
         self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(3, 1, 1), persistent=False)
 
     def normalised(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to normalised pixels (n, 3, h, w), see `to_pixels`."""
-        return to_pixels(frames, self.mean, self.std, self.brighten)
+        return to_pixels(frames, self.mean, self.std, self.least_brightness, self.least_contrast)
 
     @property
     def device(self) -> torch.device:
