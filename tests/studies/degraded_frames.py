@@ -87,6 +87,7 @@ CHANGED: dict[str, Callable[[Image.Image], Image.Image]] = {
     "moved by 30 pixels of 640": partial(moved, pixels=30),
     "a third as bright": lambda image: ImageEnhance.Brightness(image).enhance(1 / 3),
     "1.4 times as bright": lambda image: ImageEnhance.Brightness(image).enhance(1.4),
+    "hazy: half of the contrast, brighter": lambda image: image.point(lambda x: 0.5 * x + 77),
     "grey": lambda image: image.convert("L").convert("RGB"),
 }
 """Changes of the pixels."""
