@@ -52,7 +52,6 @@ ALLOWED = (
 )
 ARGUMENT = r"^ +\w+: |^ *(?:>>>|\.\.\.).*$"  # of a docstring, and its examples
 MARKUP = r"{%.*?%}|{{.*?}}|{#.*?#}|<style.*?</style>|<script.*?</script>|<[^>]*>"
-EXAMPLES = re.compile(r"<!-- before and after -->.*?<!-- end -->", re.S)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", re.M | re.S)
 REFUSED = re.compile(rf"\b(?:{'|'.join(ALLOWED)}|({'|'.join(WORDS)}))\b", re.I)
 
@@ -72,8 +71,8 @@ def blank(pattern: re.Pattern[str], text: str) -> str:
 
 
 def prose(page: str) -> str:
-    """A page without code and examples, with the same lines."""
-    return blank(CODE, blank(EXAMPLES, page))
+    """A page without code, with the same lines."""
+    return blank(CODE, page)
 
 
 def messages(source: str) -> list[tuple[int, str]]:
