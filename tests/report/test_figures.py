@@ -107,6 +107,8 @@ def test_validation_losses_with_equal_views_share_a_panel() -> None:
     lines = [[np.asarray(line.get_ydata()).tolist() for line in panel.lines] for panel in panels]
     assert lines == [[[3.0, 2.0], [3.0, 2.0]], [[2.0, 1.0]]]
     assert not plot_losses({}).axes[0].lines
+    (one_epoch,) = plot_losses({"2 views": {"a": [3.0]}}).axes
+    assert all(tick == round(tick) for tick in one_epoch.get_xticks())
 
 
 def legend_texts(axis: Axes) -> list[str]:

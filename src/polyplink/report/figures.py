@@ -251,7 +251,7 @@ def plot_losses(losses: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
             epochs = np.arange(1, len(values) + 1)
             axis.plot(epochs, values, color=colour(i), marker=marker(i), ms=3, label=name)
         axis.set(title=panel, xlabel="epoch", ylabel="validation loss")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axis.legend()
     if not losses:
         axes[0].text(0.5, 0.5, "no history of a training", ha="center", color=GREY)
@@ -352,7 +352,7 @@ def draw_recall(data: FigureData) -> Figure:
         xlim=(0.5, max_k + 0.5),
         ylim=(0, 1.03),
     )
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axis.legend(loc="lower right")
     return figure
 

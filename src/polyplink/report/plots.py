@@ -215,7 +215,7 @@ def plot_epochs(
         axis.axvline(best_epoch, color=GREY, lw=1, ls=":")
     axis.set(xlabel=x_label, ylabel=y_label, ylim=limits)
     axis.grid(visible=False, axis="x")
-    axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     axis.ticklabel_format(axis="y", scilimits=(-2, 4))  # short labels
     if len(series) > 1:
         axis.legend()
