@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from PIL import Image
 from typer.testing import Result
 
@@ -31,7 +32,8 @@ from polyplink.data.origin import BoxesOrigin, BoxSource, read_warnings
 from polyplink.detect.first_pass import PIECE
 from polyplink.detect.recordings import find_recordings
 from polyplink.encoders.encode import read_embeddings
-from polyplink.encoders.load import load_named
+from polyplink.encoders.load import load_encoder, load_named
+from polyplink.encoders.weights import save_weights
 from polyplink.pipeline.count_data import Counted
 from polyplink.serve.desk import Desk
 from polyplink.streaming import live_count
@@ -163,6 +165,19 @@ def test_a_live_count_of_uncovered_boxes_has_no_interval(
         lambda origin: encoder, origin, 25.0, tmp_path, purpose="count", keep_alarms=False
     )
     assert (cover.gap, point.spread) == ("boxes", None)
+
+
+def test_weights_of_simulated_pictures_are_warned_about_before_the_first_frame(
+    sample_run: SampleRun, tmp_path: Path
+) -> None:
+    loaded = load_encoder(sample_run.weights, torch.device("cpu"))
+    seen = replace(loaded.record.seen, trained=[("simulated smoke 0", "001-001", "001-001")])
+    weights = tmp_path / "weights.safetensors"
+    save_weights(weights, loaded.encoder, replace(loaded.record, seen=seen))
+    result = run_live(lines(), "--weights", weights, "--out", tmp_path / "out")
+    before = [event["kind"] for event in events(result)[:4] if event["event"] == "warning"]
+    assert "encoder_simulated" in before
+    assert result.stderr.count("trained on simulated pictures") == 1
 
 
 def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(

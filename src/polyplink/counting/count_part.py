@@ -1,7 +1,7 @@
 """Count the linked procedures of a part: the result, its warnings and the table of its views."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -150,12 +150,7 @@ def count_messages(
     ]
     if seen_names:
         warnings.append(Message("seen_in_training", {"n": len(seen_names), "first": seen_names[0]}))
-    sets = [dataset for dataset, *_ in record.seen.trained]
-    real = [name for name in prepared.data.procedures["dataset"] if not is_simulated(name)]
-    if real and sets and all(map(is_simulated, sets)):
-        warnings.append(Message("encoder_simulated", {"dataset": real[0]}))
-    if any(probe.simulated for probe in part.point.probes):
-        warnings.append(Message("probes_simulated"))
+    warnings += simulated_messages(record, part.point, prepared.data.procedures["dataset"])
     if part.screened.unscreened:
         warnings.append(Message("unscreened", {"n": part.screened.unscreened}))
 
@@ -183,6 +178,26 @@ def count_messages(
             reasons.append(Message("rate_assumed", {"rate": USUAL_FPS}))
         warnings.append(Message("counted_none", named_procedures(empty) | {"why": reasons}))
     return warnings, [Message("notes.left_out", {"lines": omitted})] if omitted else []
+
+
+def simulated_messages(
+    record: WeightsRecord, point: OperatingPoint, datasets: Iterable[str]
+) -> list[Message]:
+    """Warnings about an encoder and probes that were fitted on simulated pictures alone.
+
+    Args:
+        record: The record of the weights.
+        point: Their operating point.
+        datasets: Names of the data sets that are counted.
+    """
+    messages = []
+    sets = [dataset for dataset, *_ in record.seen.trained]
+    real = [name for name in datasets if not is_simulated(name)]
+    if real and sets and all(map(is_simulated, sets)):
+        messages.append(Message("encoder_simulated", {"dataset": real[0]}))
+    if any(probe.simulated for probe in point.probes):
+        messages.append(Message("probes_simulated"))
+    return messages
 
 
 def _left_out_of_import(warnings: Sequence[Message]) -> int:

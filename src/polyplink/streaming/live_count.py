@@ -47,6 +47,7 @@ from polyplink.tracklets.prepare import prepare
 
 Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
+DATASET = "live"  # name of the data set that is counted
 PIECES = "live/pieces"  # boxes and crops, until the report is written
 VECTORS = "live/vectors.bin"
 TIMES = ("drift", "replaced_fps")  # fields of `Recording` for warnings about its times
@@ -479,7 +480,7 @@ def write_pieces(out: Path, source: LiveSource, frames: int) -> list[Message]:
     boxes, scenes, left_out = join_pieces(out / PIECES, out / "data", source.name, source.recording)
     row = {
         "procedure_id": source.name,
-        "dataset": "live",
+        "dataset": DATASET,
         "patient": source.name,
         "n_frames": frames,
         "fps": source.fps if source.rate_known else None,

@@ -7,7 +7,12 @@ import numpy as np
 
 from polyplink.associate.identities import OperatingPoint, Purpose
 from polyplink.core.messages import Message
-from polyplink.counting.count_part import rate_messages, shipped_messages, used_models
+from polyplink.counting.count_part import (
+    rate_messages,
+    shipped_messages,
+    simulated_messages,
+    used_models,
+)
 from polyplink.counting.interval import Cover, point_for_boxes
 from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
@@ -16,7 +21,7 @@ from polyplink.detect.onnx import OnnxDetector
 from polyplink.detect.recordings import time_messages
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
-from polyplink.streaming.live_count import LIVE
+from polyplink.streaming.live_count import DATASET, LIVE
 from polyplink.streaming.sources import LiveSource
 
 
@@ -96,6 +101,7 @@ def first_messages(
     """
     used = used_models(weights_path(weights), encoder.name, encoder.record, out / LIVE)
     of_count = [*cover.warnings(point), *shipped_messages(used, point)]
+    of_count += simulated_messages(encoder.record, point, [DATASET])
     of_count += rate_messages([] if source.rate_known else [source.name])
     others = [] if detector is None else training_warnings(detector.find, [source.name])
     return of_count, others + time_messages(source.recordings)
