@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from polyplink import probe
 from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.evaluate.probe import ProbeSettings
 from polyplink.evaluate.probe_tasks import PROBES, divide, probe_vectors
@@ -55,6 +57,18 @@ def test_a_probe_writes_its_figures_and_uses_cached_vectors(
     second = probe_size(progress=lambda stage, done, total: stages.append(stage)).value
     assert second.result == first.result
     assert set(stages) == {"probe size"}  # crops and vectors are cached
+
+
+def test_tracks_have_the_thresholds_of_their_detector_as_in_evaluate(
+    sample_run: SampleRun, labelled: Path, tmp_path: Path
+) -> None:
+    data = shutil.copytree(labelled, tmp_path / "data")
+    write_origin(data, BoxesOrigin("d", "d", high=0.9, low=0.2, min_seconds=1.0))
+    options = ("--part", "eval", "--device", "cpu", "--workers", "1", "--out")
+    succeed("evaluate", sample_run.run, data, "--task", "retrieval", *options, tmp_path / "e")
+    crops = {*(data / "prepared").iterdir()}
+    probe("size", sample_run.run, data, out=tmp_path / "p", **COMMON_OPTIONS)
+    assert {*(data / "prepared").iterdir()} == crops
 
 
 def test_a_probe_of_histology_prints_a_table(

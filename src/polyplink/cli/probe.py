@@ -68,6 +68,7 @@ def probe(
     if split_seed and (split is not None or part in PAIRS):
         divided = "--split" if split is not None else f"--part {part}"
         raise PolyplinkError(f"--split-seed draws a split, and {divided} is one", "leave it out")
+    from polyplink.data.origin import read_origin
     from polyplink.data.tables import read_data
     from polyplink.encoders.leakage import guard
     from polyplink.encoders.weights import read_record, weights_path
@@ -101,7 +102,7 @@ def probe(
     from polyplink.report.printed_tables import probe_table
 
     with record.stage("probe"):
-        encoder = load_named(weights, device)
+        encoder = load_named(weights, device, origin=read_origin(data))
         (probed,) = probe_encoders(
             probed_task,
             [encoder],
