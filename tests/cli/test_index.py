@@ -187,6 +187,7 @@ def test_invalid_searches_and_indexes_are_refused(
         ("nothing", ("--box", "1,2,3,4"), "no tracklet 'nothing'"),
         ("nothing", (), "which holds 30; give one of them, such as 001-001:00000, or a picture"),
         ("no-case.jpg", (), "no file no-case.jpg; check the path"),
+        (frame.parent, (), "001-002 is a folder; give the id of a tracklet, a picture or a video"),
         ("001-001:00000", ("--patient", "nobody"), "no other view of"),
         ("001-001:00000", ("--min-size", "900", "--histology", "adenoma"), "--min-size, --hist"),
         ("001-001:00000", ("--frame", "0"), "--frame: 001-001:00000 is a tracklet"),

@@ -50,6 +50,10 @@ def build_index(
     for folder in folders:
         check_inputs(weights, folder, device=device)
     if index.exists():
+        from polyplink.scale.index import RECORD
+
+        if not (index / RECORD).is_file():
+            raise PolyplinkError(f"{index} holds no index", "name another folder with --index")
         raise PolyplinkError(
             f"{index} exists already",
             "add to it with `polyplink index add`, or name another with --index",

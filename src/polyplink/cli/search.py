@@ -178,10 +178,14 @@ def _is_file(query: str) -> bool:
     """Whether a query is a file, and no id of a tracklet.
 
     Raises:
-        PolyplinkError: If it is the name of a picture or video that does not exist.
+        PolyplinkError: If it is the name of a picture or video that does not exist, or a folder.
     """
     from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_file, is_video
 
+    if Path(query).is_dir():
+        raise PolyplinkError(
+            f"{query} is a folder", "give the id of a tracklet, a picture or a video"
+        )
     if Path(query).suffix.lower() in IMAGE_ENDINGS or is_video(query):
         check_is_file(Path(query))
     return Path(query).is_file()

@@ -185,8 +185,11 @@ class RunRecord:
         """Refuse to write into the output folder of another command.
 
         Raises:
-            PolyplinkError: If `folder` holds the run.json of another command or program.
+            PolyplinkError: If `folder` is a file, or holds the run.json of another command or
+                program.
         """
+        if folder.is_file():
+            raise PolyplinkError(f"{folder} is a file", "name a folder")
         finish_change(folder)
         record = read_run(folder)
         command = record.get("command", "another program")
