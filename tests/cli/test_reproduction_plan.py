@@ -3,12 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from polyplink.data.tables import read_data, write_data
 from polyplink.recipes.by_name import override
 from polyplink_lab.cli.reproduce import reproduce
-from polyplink_lab.reproduce import reproduction_plan
+from polyplink_lab.reproduce import reproduction, reproduction_plan
 from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder, stand_in_recipe
 from polyplink_lab.reproduce.published_tables import published
 from polyplink_lab.reproduce.reproduction import ReproductionSettings, plan
@@ -121,3 +122,17 @@ def test_existing_runs_are_done_and_missing_files_have_a_reason(
     assert "free)" in text
     assert f"{len(waiting)} wait for missing files: about " in " ".join(text.split())
     assert "measured on an AMD EPYC" in " ".join(text.split())
+
+
+def test_a_probe_on_a_published_pair_of_parts_that_will_be_refused_is_missing(
+    labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = read_data(labelled)
+    sides = {"rsp-train": data.part("train"), "rsp-test": data.part("eval")}
+    polyps = data.polyps.with_columns(size_mm=pl.lit(2.0, pl.Float32))
+    write_data(tmp_path / "d", replace(data, splits={**data.splits, **sides}, polyps=polyps))
+    monkeypatch.setattr(reproduction, "task_part", lambda task, data, part: "rsp")
+    steps = plan(settings(tmp_path / "d", tmp_path), [published()["ntssl/2"]]).value
+    probes = [step for step in steps if step.what.startswith("probe size of ")]
+    assert probes
+    assert all("are not of both classes" in step.why for step in probes)

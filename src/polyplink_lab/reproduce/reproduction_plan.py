@@ -308,8 +308,8 @@ class Planner:
         for task in sorted({task_of(measure) for measure in measures} & set(PROBES)):
             try:
                 self._names(part)
-                own_part = part not in PAIRS and not part.startswith(SPLIT)
-                check_labels((task,) if own_part else (), self.data, part)
+                if not part.startswith(SPLIT):  # whose names were read from the divided polyps
+                    check_labels((task,), self.data, part)
             except PolyplinkError as error:
                 yield Step(f"probe {task} of {name}", part, "", "missing", str(error))
                 measures = [measure for measure in measures if task_of(measure) != task]
