@@ -45,9 +45,9 @@ from polyplink.data.doctor import diagnose
 from polyplink.data.files.video import open_video
 from polyplink.data.formats.masks import import_masks
 from polyplink.data.image_files import decode_size
-from polyplink.data.protocols import check_splits
+from polyplink.data.protocols import check_splits, checked_parts
 from polyplink.data.sets.facts import read_rows
-from polyplink.data.tables import DataSet, checked_parts, read_data, write_data
+from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.data.vocabulary import find_maps
 from polyplink.detect.first_pass import detect
 from polyplink.detect.onnx import OnnxDetector, read_record

@@ -170,6 +170,10 @@ def test_the_data_of_another_source_are_replaced_only_on_request(tmp_path: Path)
     succeed(*command)
     (out / "splits.json").write_text('{"train": ["a"]}')
     assert "the parts train of splits.json are gone" in polyplink(*command).stderr
+    for broken in ("[1, 2]", "{"):
+        (out / "splits.json").write_text(broken)
+        assert_refused(polyplink("doctor", out), "; import again")
+        assert polyplink(*command).exit_code == 0
     other = ("import", "csv", tmp_path / "b.csv", out, *size)
     assert_refused(polyplink(*other), "a.csv; name another folder, or replace them with --replace")
     assert read_data(out).part("all") == ["a"]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
@@ -11,7 +12,6 @@ from typer import Argument, Option
 from polyplink.cli import options
 from polyplink.cli.options import StrPath
 from polyplink.cli.verb import inform, verb, written_data
-from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import FORMATS
 from polyplink.core.results import Progress, Result
@@ -109,12 +109,14 @@ def import_data(
         5120
     """
     from polyplink.data.importing import check_same_source, import_folder
+    from polyplink.data.protocols import read_splits
 
     source, out = Path(source), Path(out)
     if not replace:
         check_same_source(out, source)
-    splits = out / "splits.json"
-    parts_before = read_json(splits) if splits.is_file() else {}
+    parts_before: Sequence[str] = ()
+    with suppress(PolyplinkError):  # a broken file is written anew
+        parts_before = tuple(read_splits(out))
     data, warnings = import_folder(
         data_format,
         source,

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, TypedDict
 from typer import Argument, Option
 
 from polyplink.core import messages
-from polyplink.core.artefacts import read_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import TRACKERS, simulated_preset
 from polyplink.models.shipped import DETECTOR, ENCODER
@@ -219,17 +218,16 @@ def check_inputs(
                     f"no device {device!r} here (torch {version('torch')} is built without CUDA)",
                     "use --device cpu or auto, or install torch for CUDA",
                 )
+    from polyplink.data.protocols import read_splits
     from polyplink.data.tables import check_folder, read_data
 
     if truth is not None:
         check_folder(truth)
     if data is not None:
         check_folder(data)
-        splits = data / "splits.json"
-        parts_of_data = read_json(splits) if splits.is_file() else {}
-        names = parts_of_data if isinstance(parts_of_data, dict) else {}
+        own_parts = read_splits(data)
         for part in parts:
-            if part not in (None, "all", *names):
+            if part not in (None, "all", *own_parts):
                 read_data(data).part(part)
 
 

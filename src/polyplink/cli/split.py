@@ -44,8 +44,8 @@ def split_data(
             part has the name of a published one, a patient would be in two parts, or there are
             fewer patients than parts.
     """
-    from polyplink.data.protocols import check_splits, split_by_shares
-    from polyplink.data.tables import checked_parts, read_data
+    from polyplink.data.protocols import check_splits, checked_parts, split_by_shares
+    from polyplink.data.tables import read_data
 
     if lists is not None and (shares is not None or seed is not None):
         raise PolyplinkError(

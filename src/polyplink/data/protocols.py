@@ -18,17 +18,20 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 
 import polars as pl
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.artefacts import parse_json
+from polyplink.core.errors import PolyplinkError, escape_control
 from polyplink.core.text import many
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps
 
 TA_IDENTITIES = {"real-colon": 85, "ldpolyp": 160, "sun": 100, "polypsset": 39}  # 384
 RSP_IDENTITIES = {"real-colon": 47, "sun": 100, "polyp-size": 42}  # 189
 RSPP_IDENTITIES = {**RSP_IDENTITIES, "polypsset": 39}  # 228, of which some have no label
+LONGEST_NAME = 1000  # characters of an id or of the name of a part
 SHARE = 0.7  # of the polyps of rsp and rspp, for training
 
 _LAST_TRAIN = 8  # procedures up to this number in a study are for training
@@ -208,6 +211,45 @@ def split_by_shares(
         part: [procedure for procedure, patient in owner.items() if chosen[patient] == part]
         for part in shares
     }
+
+
+def read_splits(folder: Path) -> dict[str, list[str]]:
+    """Part -> procedure ids of a data folder; empty if it is not divided.
+
+    Raises:
+        PolyplinkError: If splits.json is not JSON, and see `checked_parts`.
+    """
+    path, hint = folder / "splits.json", "import again"
+    if not path.is_file():
+        return {}
+    return checked_parts(parse_json(path.read_bytes(), str(path), hint), path.name, hint)
+
+
+def checked_parts(splits: object, source: str, hint: str) -> dict[str, list[str]]:
+    """Part -> procedure ids, as read from a file.
+
+    Args:
+        splits: The content of the file.
+        source: Name of the file, for the message.
+        hint: How to fix a file of another content.
+
+    Raises:
+        PolyplinkError: If it is no such mapping, or the name of a part is empty, too long or has
+            control characters.
+    """
+    try:
+        parts = SPLITS.validate_python(splits)
+    except ValidationError:
+        raise PolyplinkError(
+            f"{source} is not a mapping of parts to lists of procedure ids", hint
+        ) from None
+    for part in parts:
+        if part != escape_control(part) or not (0 < len(part) <= LONGEST_NAME):
+            raise PolyplinkError(
+                f"{source}: {part!r} is not a valid name of a part",
+                f"write 1 to {LONGEST_NAME} characters without control characters",
+            )
+    return parts
 
 
 def check_splits(

@@ -21,14 +21,12 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
 
 import polars as pl
-from pydantic import ValidationError
 
 from polyplink.core.artefacts import (
     atomic_file,
     change_folder,
     content_key,
     finish_change,
-    read_json,
     write_json,
 )
 from polyplink.core.errors import CONTROL, PolyplinkError, escape_control, first_line
@@ -36,7 +34,14 @@ from polyplink.core.messages import Message
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.limits import refuse_excess
-from polyplink.data.protocols import NAMES, SPLITS, patients_of, protocol_part
+from polyplink.data.protocols import (
+    LONGEST_NAME,
+    NAMES,
+    checked_parts,
+    patients_of,
+    protocol_part,
+    read_splits,
+)
 from polyplink.data.vocabulary import ADENOMA, Maps, label_polyps, read_adenoma_maps
 
 
@@ -61,7 +66,7 @@ class Column:
 
 Schema = Mapping[str, Column]
 
-LONGEST_NAME, LONGEST_PATH = 1000, 4096  # characters
+LONGEST_PATH = 4096  # characters
 # Maximum length of columns that hold names or paths.
 LONGEST: Mapping[str, int] = {
     **dict.fromkeys(("procedure_id", "dataset", "patient", "polyp_id"), LONGEST_NAME),
@@ -249,33 +254,6 @@ def is_date(values: pl.Expr) -> pl.Expr:
     """Whether texts are dates, YYYY-MM-DD."""
     is_valid = values.str.to_date("%Y-%m-%d", strict=False).is_not_null()
     return values.str.contains(r"^\d{4}-\d\d-\d\d$") & is_valid
-
-
-def checked_parts(splits: object, source: str, hint: str) -> dict[str, list[str]]:
-    """Part -> procedure ids, as read from a file.
-
-    Args:
-        splits: The content of the file.
-        source: Name of the file, for the message.
-        hint: How to fix a file of another content.
-
-    Raises:
-        PolyplinkError: If it is no such mapping, or the name of a part is empty, too long or has
-            control characters.
-    """
-    try:
-        parts = SPLITS.validate_python(splits)
-    except ValidationError:
-        raise PolyplinkError(
-            f"{source} is not a mapping of parts to lists of procedure ids", hint
-        ) from None
-    for part in parts:
-        if part != escape_control(part) or not (0 < len(part) <= LONGEST_NAME):
-            raise PolyplinkError(
-                f"{source}: {part!r} is not a valid name of a part",
-                f"write 1 to {LONGEST_NAME} characters without control characters",
-            )
-    return parts
 
 
 @dataclass(frozen=True)
@@ -692,7 +670,6 @@ def read_data(folder: Path) -> DataSet:
         imports.add(marks.get(_IMPORT))
     if len(imports - {None}) > 1:
         raise PolyplinkError(f"{folder} holds tables of several imports", "import again")
-    splits_path = folder / "splits.json"
-    splits = read_json(splits_path) if splits_path.is_file() else {}
+    splits = read_splits(folder)
     adenoma = read_adenoma_maps(folder / _MAP) if (folder / _MAP).is_file() else ADENOMA
     return DataSet.of(**tables, splits=splits, adenoma=adenoma)
