@@ -5,8 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.data.tables import DataSet, read_data
-from polyplink.encoders.leakage import seen_by, seen_procedures
-from polyplink.encoders.weights import Seen
+from polyplink.encoders.weights import Seen, seen_by, seen_procedures
 from tests.samples import write_procedures
 
 

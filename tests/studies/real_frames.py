@@ -31,9 +31,8 @@ from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.adapt import CROPS, fitted_to_crops
 from polyplink.encoders.device import pick_device
 from polyplink.encoders.encode import Encoded, encode
-from polyplink.encoders.leakage import guard
 from polyplink.encoders.load import baselines, load_encoder, load_named
-from polyplink.encoders.weights import WEIGHTS_FILE, save_weights, weights_path
+from polyplink.encoders.weights import WEIGHTS_FILE, guard, save_weights, weights_path
 from polyplink.evaluate.evaluation import EvaluationSettings, evaluate_embeddings
 from polyplink.evaluate.samples import Samples
 from polyplink.evaluate.truth import samples_of

@@ -293,8 +293,7 @@ def _procedures(
     Training data and missing labels are refused here, before cutting crops, which may take hours.
     """
     from polyplink.data.tables import read_data
-    from polyplink.encoders.leakage import guard
-    from polyplink.encoders.weights import read_record, weights_path
+    from polyplink.encoders.weights import guard, read_record, weights_path
     from polyplink.evaluate.probe_tasks import check_labels
 
     data = read_data(folder)

@@ -143,8 +143,7 @@ def _warnings_of_seen(
     files: Sequence[Path], data: "DataSet", procedures: Sequence[str]
 ) -> list[str]:
     """A warning for each weights file that was trained or validated on some of the procedures."""
-    from polyplink.encoders.leakage import seen_procedures
-    from polyplink.encoders.weights import read_record, weights_path
+    from polyplink.encoders.weights import read_record, seen_procedures, weights_path
 
     warnings = []
     for file in files:

@@ -70,8 +70,7 @@ def probe(
         raise PolyplinkError(f"--split-seed draws a split, and {divided} is one", "leave it out")
     from polyplink.data.origin import read_origin
     from polyplink.data.tables import read_data
-    from polyplink.encoders.leakage import guard
-    from polyplink.encoders.weights import read_record, weights_path
+    from polyplink.encoders.weights import guard, read_record, weights_path
 
     settings = replace(
         probed_task.settings,

@@ -143,9 +143,8 @@ def train(
         from polyplink.encoders.device import pick_device
         from polyplink.encoders.encode import encode
         from polyplink.encoders.finetune import trainable
-        from polyplink.encoders.leakage import seen_by
         from polyplink.encoders.load import build_started, load_named
-        from polyplink.encoders.weights import inherited
+        from polyplink.encoders.weights import inherited, seen_by
         from polyplink.learn.devices import check_devices
         from polyplink.learn.loggers import check_loggers, open_loggers
         from polyplink.learn.loop import fit

@@ -110,9 +110,8 @@ def adapt_weights(
     from polyplink.data.origin import read_origin
     from polyplink.encoders.adapt import correct_light
     from polyplink.encoders.device import pick_device
-    from polyplink.encoders.leakage import seen_by
     from polyplink.encoders.load import load_encoder
-    from polyplink.encoders.weights import check_free, save_weights, seal, stored_path
+    from polyplink.encoders.weights import check_free, save_weights, seal, seen_by, stored_path
     from polyplink.tracklets.prepare import prepare
     from polyplink.tracklets.settings import with_options
 

@@ -20,8 +20,7 @@ from polyplink.data.origin import BoxSource, box_source
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import is_simulated
 from polyplink.encoders.encode import Embeddings, Encoded
-from polyplink.encoders.leakage import seen_procedures
-from polyplink.encoders.weights import WeightsRecord
+from polyplink.encoders.weights import WeightsRecord, seen_procedures
 from polyplink.tracklets.prepare import Prepared
 
 UNLABELLED = "give annotated procedures, or a detector's boxes with their annotations as --truth"

@@ -32,8 +32,7 @@ from polyplink.counting.result import (
 from polyplink.data.faults import LEFT_OUT
 from polyplink.data.origin import read_origin
 from polyplink.data.vocabulary import is_simulated
-from polyplink.encoders.leakage import seen_procedures
-from polyplink.encoders.weights import WeightsRecord, made_with, weights_path
+from polyplink.encoders.weights import WeightsRecord, made_with, seen_procedures, weights_path
 from polyplink.models.shipped import models
 from polyplink.tracklets.box_runs import USUAL_FPS
 from polyplink.tracklets.prepare import Prepared, lost_boxes

@@ -32,13 +32,13 @@ from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encode import embed
 from polyplink.encoders.encoder import Encoder
 from polyplink.encoders.export import with_record
-from polyplink.encoders.leakage import seen_by
 from polyplink.encoders.weights import (
     RECORD,
     WEIGHTS_FILE,
     read_record,
     read_tensors,
     record_text,
+    seen_by,
     write_tensors,
 )
 from polyplink.evaluate.choosing import choose

@@ -249,8 +249,8 @@ def _trained(
 ) -> "tuple[Path, Encoded]":
     """The folder of a training, which is run if missing, and the vectors including earlier runs."""
     from polyplink.encoders.encode import encode
-    from polyplink.encoders.leakage import guard
     from polyplink.encoders.load import load_named
+    from polyplink.encoders.weights import guard
     from polyplink_lab.reproduce.encoders_under_test import trained
 
     label = f"{config.name}, seed {config.seed}"

@@ -21,9 +21,15 @@ from polyplink.encoders.catalogue import find_spec
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.device import pick_device, place
 from polyplink.encoders.embed import NetworkEmbedder
-from polyplink.encoders.leakage import guard, seen_by, seen_procedures
 from polyplink.encoders.load import NamedEncoder, histogram, load_named, untrained
-from polyplink.encoders.weights import WEIGHTS_FILE, Seen, weights_path
+from polyplink.encoders.weights import (
+    WEIGHTS_FILE,
+    Seen,
+    guard,
+    seen_by,
+    seen_procedures,
+    weights_path,
+)
 from polyplink.learn.loop import split_procedures
 from polyplink.learn.train_config import LAST, TrainConfig
 from polyplink.recipes.by_name import OTHER_PART, RECIPES, find_recipe, override
