@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
 from safetensors import SafetensorError, safe_open
 
 from polyplink.core.artefacts import (
@@ -37,8 +36,6 @@ from polyplink.core.artefacts import (
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import torch
 from polyplink.core.text import short_repr
-from polyplink.data.tables import DataSet
-from polyplink.data.vocabulary import known_overlap, plain_name
 from polyplink.encoders.config import (
     AnyEncoderConfig,
     EncoderConfig,
@@ -57,6 +54,7 @@ from polyplink.models.shipped import (
 from polyplink.tracklets.settings import PrepareSettings
 
 if TYPE_CHECKING:
+    from polyplink.data.tables import DataSet
     from polyplink.encoders.encoder import Encoder
 
 SUFFIX = ".safetensors"
@@ -327,7 +325,8 @@ class Seen:
 
 def _rows_of(data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str, str]]:
     """(data set, procedure, patient) of some procedures, in the order of the table."""
-    table = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
+    table = data.procedures
+    table = table.filter(table["procedure_id"].is_in(list(procedures)))
     return table.select("dataset", "procedure_id", "patient").rows()
 
 
@@ -359,6 +358,9 @@ def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> lis
     Returns:
         Procedure id and reason, in the order of the data set.
     """
+    # Imported here, because listing weights needs no tables and should not wait for polars.
+    from polyplink.data.vocabulary import known_overlap, plain_name  # noqa: PLC0415
+
     rows = [*seen.trained, *seen.validated]
     seen_names = {(plain_name(dataset), procedure) for dataset, procedure, _ in rows}
     patients = {(plain_name(dataset), patient) for dataset, _, patient in rows}
