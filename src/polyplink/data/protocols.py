@@ -125,7 +125,7 @@ def patients_of(procedures: pl.DataFrame) -> dict[str, str]:
     return {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
 
 
-def _mixed(names: Iterable[str], seed: int) -> list[str]:
+def _shuffled(names: Iterable[str], seed: int) -> list[str]:
     """Names in an order that depends on nothing but the seed and the names, by a hash of each."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
 
@@ -152,7 +152,7 @@ def split_by_patient(
     weights: dict[str, int] = {}
     for procedure, patient in owner.items():
         weights[patient] = weights.get(patient, 0) + counts.get(procedure, 0)
-    order = _mixed(weights, seed)
+    order = _shuffled(weights, seed)
     room = round(share * sum(weights.values()))
     first = set()
     for patient in order:
@@ -198,7 +198,7 @@ def split_by_shares(
             "give fewer parts with --shares",
         )
     # Patients with many procedures first, so that the others even out the shares.
-    order = _mixed(weights, seed)
+    order = _shuffled(weights, seed)
     order.sort(key=lambda key: -weights[key])
     room = {part: share * len(owner) for part, share in shares.items()}
     chosen: dict[str, str] = {}
