@@ -191,4 +191,4 @@ def test_whitening_is_fitted_on_views_of_stills(stills: Path, tmp_path: Path) ->
     succeed(*adapt, "--in-motion", "3", "--least-contrast", "0.16", "--as", "corrected")
     corrected = load_encoder(stored_path("corrected"), torch.device("cpu"))
     assert corrected.record.encoder.least_contrast == 0.16
-    assert unwrapped(corrected.encoder).least_contrast == 0.16
+    assert unwrapped(corrected.encoder).config.least_contrast == 0.16

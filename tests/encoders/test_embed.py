@@ -78,6 +78,7 @@ class Net(FrameWise):
 
     def __init__(self, call: Callable[[nn.Module, nn.Module, torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
+        self.config = SfeConfig()
         self.norm, self.convolution, self.call = nn.BatchNorm2d(3), nn.Conv2d(3, 3, 3), call
         self.keep_pixel_scale((0.5,) * 3, (0.5,) * 3)
 

@@ -108,7 +108,7 @@ def adapt_weights(
     if in_motion and unused:
         raise PolyplinkError(f"{unused}: tracklets are not used with --in-motion", "leave it out")
     from polyplink.data.origin import read_origin
-    from polyplink.encoders.adapt import correct_light
+    from polyplink.encoders.adapt import set_light_correction
     from polyplink.encoders.device import pick_device
     from polyplink.encoders.load import load_encoder
     from polyplink.encoders.weights import check_free, save_weights, seal, seen_by, stored_path
@@ -119,9 +119,11 @@ def adapt_weights(
     path = stored_path(name)
     check_free(path)
     loaded = load_encoder(weights, pick_device(device))
-    record, fits = loaded.record, tone > 0 or whiten
+    record = loaded.record
     _check_encoder(weights, loaded.encoder, tone, whiten)
-    correct_light(loaded.encoder, least_brightness, least_contrast)
+    light = {"least_brightness": least_brightness, "least_contrast": least_contrast}
+    given = {name: value for name, value in light.items() if value is not None}
+    set_light_correction(loaded.encoder, **given)
     settings = with_options(record.prepare, tracklets, read_origin(data))
     if in_motion:
         adapted = _to_stills_in_motion(loaded.encoder, data, part, in_motion, settings, progress)
@@ -136,7 +138,7 @@ def adapt_weights(
         adapted = _to_crops(loaded, prepared, tone, whiten)
 
     # Its record: the procedures that it has seen, and no operating point.
-    if fits or least_brightness is not None or least_contrast is not None:
+    if tone or whiten or given:
         record = replace(record, encoder=adapted.encoder.config)
     parent = record.name or weights.stem
     origin = {

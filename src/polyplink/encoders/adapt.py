@@ -381,32 +381,25 @@ def unwrapped(encoder: Encoder) -> Encoder:
     return encoder
 
 
-def correct_light(
-    encoder: Encoder, least_brightness: float | None, least_contrast: float | None
-) -> None:
-    """Set to which brightness and contrast an encoder corrects crops, see `to_pixels`.
+def set_light_correction(encoder: Encoder, **fields: float) -> None:
+    """Change the correction of crops in an encoder's configuration, see `to_pixels`.
 
     Args:
-        encoder: The encoder; its configuration changes too.
-        least_brightness: Mean of a crop's pixels; None as it is.
-        least_contrast: Their standard deviation; None as it is.
+        encoder: The encoder.
+        fields: Values of `least_brightness` and `least_contrast`; others stay as they are.
 
     Raises:
         PolyplinkError: If the encoder is a plugin's whose configuration has no such fields.
     """
-    given = {"least_brightness": least_brightness, "least_contrast": least_contrast}
-    changed = {name: value for name, value in given.items() if value is not None}
-    plain = unwrapped(encoder)
-    if not all(hasattr(plain.config, name) for name in changed):
+    config = encoder.config
+    if not all(hasattr(config, name) for name in fields):
         raise PolyplinkError(
-            f"encoder {plain.config.kind!r} has no fields {' and '.join(changed)} to record them",
+            f"encoder {config.kind!r} has no fields {' and '.join(fields)} to record them",
             "add them to its configuration, as `SfeConfig` has them, or leave the options out",
         )
-    for name, value in changed.items():
-        setattr(plain, name, value)
     for part in encoder.modules():
-        if isinstance(part, Encoder) and changed:
-            part.config = replace(part.config, **changed)
+        if isinstance(part, Encoder):  # the encoder, and those that whitening and tone wrap
+            part.config = replace(part.config, **fields)
 
 
 def unwrapped_tensors(

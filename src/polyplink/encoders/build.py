@@ -225,9 +225,7 @@ class SfeEncoder(FrameWise):
         if config.vector == "projected":
             self.head = two_layers(features, config.projector_hidden, config.projector_out)
             self.width = config.projector_out
-        self.keep_pixel_scale(
-            config.mean, config.std, config.least_brightness, config.least_contrast
-        )
+        self.keep_pixel_scale(config.mean, config.std)
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame vectors (n, d)."""
@@ -259,9 +257,7 @@ class TrackletEncoder(FrameWise):
             config.width, config.heads, config.feedforward, config.dropout, batch_first=True
         )
         self.transformer = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
-        self.keep_pixel_scale(
-            config.mean, config.std, config.least_brightness, config.least_contrast
-        )
+        self.keep_pixel_scale(config.mean, config.std)
 
     def encode_frames(self, frames: torch.Tensor) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, d), before the transformer."""

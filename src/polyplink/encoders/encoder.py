@@ -85,9 +85,9 @@ def light_correction(
     """
     pixels = subsampled(crops).flatten(1)  # n values
     mean = pixels.mean(dim=1)  # n
-    spread = (pixels - mean[:, None]).square().mean(dim=1).sqrt()  # n
+    deviation = (pixels - mean[:, None]).square().mean(dim=1).sqrt()  # n
     gain = (least_brightness / mean.clamp(min=1e-6)).clamp(1.0, MOST_GAIN)
-    stretch = (least_contrast / (gain * spread).clamp(min=1e-6)).clamp(1.0, MOST_GAIN)
+    stretch = (least_contrast / (gain * deviation).clamp(min=1e-6)).clamp(1.0, MOST_GAIN)
     factor, offset = gain * stretch, gain * mean * (1 - stretch)
     return factor[:, None, None], offset[:, None, None]
 
@@ -112,33 +112,27 @@ class Encoder(nn.Module, ABC):
         config: Configuration of the encoder.
         width: Width d of its vectors.
         backbone: The network that reads pixels.
-        least_brightness: Brightness to which crops are corrected, see `to_pixels`.
-        least_contrast: Contrast to which crops are corrected.
     """
 
     config: AnyEncoderConfig
     width: int
     backbone: nn.Module
-    least_brightness: float = 0.0
-    least_contrast: float = 0.0
     mean: torch.Tensor
     std: torch.Tensor
 
-    def keep_pixel_scale(
-        self,
-        mean: Sequence[float],
-        std: Sequence[float],
-        least_brightness: float = 0.0,
-        least_contrast: float = 0.0,
-    ) -> None:
+    def keep_pixel_scale(self, mean: Sequence[float], std: Sequence[float]) -> None:
         """Store the normalisation of pixels in the model, so that every caller uses the same."""
-        self.least_brightness, self.least_contrast = least_brightness, least_contrast
         self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(3, 1, 1), persistent=False)
 
     def normalised(self, frames: torch.Tensor) -> torch.Tensor:
-        """Crops uint8 (n, h, w, 3) to normalised pixels (n, 3, h, w), see `to_pixels`."""
-        return to_pixels(frames, self.mean, self.std, self.least_brightness, self.least_contrast)
+        """Crops uint8 (n, h, w, 3) to normalised pixels (n, 3, h, w), see `to_pixels`.
+
+        Brightness and contrast are corrected if the configuration has these fields.
+        """
+        brightness = getattr(self.config, "least_brightness", 0.0)
+        contrast = getattr(self.config, "least_contrast", 0.0)
+        return to_pixels(frames, self.mean, self.std, brightness, contrast)
 
     @property
     def device(self) -> torch.device:

@@ -27,12 +27,7 @@ class Foundation(Encoder):
         self.width = spec.width * (2 if self.pooling == "cat" else 1)
         network = spec.network(spec, config)
         self.backbone = getattr(network, spec.part) if spec.part else network
-        self.keep_pixel_scale(
-            config.mean or spec.mean,
-            config.std or spec.std,
-            config.least_brightness,
-            config.least_contrast,
-        )
+        self.keep_pixel_scale(config.mean or spec.mean, config.std or spec.std)
 
     def check_pixels(self, frames: torch.Tensor) -> None:
         """Check that crops (..., h, w, 3) have the configured size."""

@@ -96,12 +96,7 @@ class Model:
             for part in self.encoder.modules():
                 if config.raw_training and isinstance(part, Encoder):
                     self._scales.append((part, part.mean.clone(), part.std.clone()))
-                    part.keep_pixel_scale(
-                        (0.0, 0.0, 0.0),
-                        (1.0, 1.0, 1.0),
-                        part.least_brightness,
-                        part.least_contrast,
-                    )
+                    part.keep_pixel_scale((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
             self.module = place(_Network(self.encoder, build_projector(self.encoder)), device)
             if self.fabric.world_size > 1:
                 share_statistics(self.module, device.type)
