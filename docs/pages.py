@@ -109,8 +109,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             continue
         target = f"reference/python/{room}.md"
         files.append(File.generated(config, target, content=room_page(package, room)))
-    shown = files.documentation_pages(inclusion=InclusionLevel.is_in_nav)
-    config.nav = navigation(config.nav or [], [file.src_uri for file in shown])
+    in_navigation = files.documentation_pages(inclusion=InclusionLevel.is_in_nav)
+    config.nav = navigation(config.nav or [], [file.src_uri for file in in_navigation])
     return files
 
 
@@ -149,9 +149,9 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:
     """Refuse a page that loads something from elsewhere."""
-    found = ELSEWHERE.search(output)
-    if found and 'rel="canonical"' not in found.group():
-        raise PluginError(f"{page.file.src_uri} loads from elsewhere: {found.group()}")
+    link = ELSEWHERE.search(output)
+    if link and 'rel="canonical"' not in link.group():
+        raise PluginError(f"{page.file.src_uri} loads from elsewhere: {link.group()}")
     return output
 
 
@@ -207,23 +207,23 @@ def notebook_page(notebook: Any, name: str) -> str:
             text.append(code)
             number += 1
     title, _, rest = text[0].partition("\n")
-    told = f"*This page is a notebook: [download it]({name}.ipynb) and open it in Jupyter.*"
-    return "\n\n".join([title, told, rest, *text[1:]])
+    download = f"*This page is a notebook: [download it]({name}.ipynb) and open it in Jupyter.*"
+    return "\n\n".join([title, download, rest, *text[1:]])
 
 
 def _outputs(cell: Any) -> str:
     """What a cell shows, as HTML: the richest form of each output; nothing of stderr."""
-    shown = []
+    parts = []
     for output in cell.outputs:
         data = output.get("data", {})
         if "text/html" in data:
-            shown.append(data["text/html"])
+            parts.append(data["text/html"])
         elif "image/png" in data:
-            shown.append(f'<img alt="output" src="data:image/png;base64,{data["image/png"]}">')
+            parts.append(f'<img alt="output" src="data:image/png;base64,{data["image/png"]}">')
         elif output.get("name") != "stderr":
             plain = data.get("text/plain", output.get("text", ""))
-            shown.append(f"<pre>{escape(plain)}</pre>")
-    return f'<div class="output">{"".join(shown)}</div>' if shown else ""
+            parts.append(f"<pre>{escape(plain)}</pre>")
+    return f'<div class="output">{"".join(parts)}</div>' if parts else ""
 
 
 def verb_table() -> str:
@@ -366,13 +366,13 @@ def verb_page(name: str, guides: dict[str, str]) -> str:
         if several:
             head = f"| {title.lower()} | value | default | meaning |\n|---|---|---|---|"
             text += [f"## {title}s", "\n".join((head, *map(_row, several)))]
-    shown = [
+    links = [
         f"- [{_title(content)}](../../{path})"
         for path, content in guides.items()
         if re.search(rf"polyplink {name}\b", content)
     ]
-    if shown:
-        text += ["## Guides", "\n".join(shown)]
+    if links:
+        text += ["## Guides", "\n".join(links)]
     module = verb.__module__
     text += ["## In Python", f"::: {module}.{verb.__name__}\n    options: {{heading_level: 3}}"]
     text += [
@@ -466,12 +466,12 @@ def _row(parameter: inspect.Parameter) -> str:
         ends = {"from": info.min, "to": info.max}
         limits = [f"{word} {end:g}" for word, end in ends.items() if end is not None]
         value = " ".join([WORDS.get(kind, "text"), *limits, *["(several)"] * several])
-    shown = f"`{default}`"
+    default_text = f"`{default}`"
     if default is inspect.Parameter.empty:
-        shown = "required"
+        default_text = "required"
     elif default in (None, False, (), ""):
-        shown = ""
+        default_text = ""
     elif default is True:
-        shown = "on"
-    cells = (", ".join(f"`{name}`" for name in names), value, shown, _cell(info.help or ""))
+        default_text = "on"
+    cells = (", ".join(f"`{name}`" for name in names), value, default_text, _cell(info.help or ""))
     return f"| {' | '.join(cells)} |"

@@ -75,8 +75,8 @@ def shortened(text: str) -> str:
 def block(page: str, name: str, command: Sequence[str], output: str) -> str:
     """The page with an output in the block of its name."""
     pattern = rf"(<!-- output: {name} -->\n```text\n).*?(^```$)"
-    shown = f"$ polyplink {' '.join(command)}\n{shortened(output)}\n"
-    page, n = re.subn(pattern, lambda match: match[1] + shown + match[2], page, flags=re.M | re.S)
+    text = f"$ polyplink {' '.join(command)}\n{shortened(output)}\n"
+    page, n = re.subn(pattern, lambda match: match[1] + text + match[2], page, flags=re.M | re.S)
     assert n == 1, name
     return page
 

@@ -197,8 +197,8 @@ def draw_targets(data: FigureData) -> Figure:
     """
     samples, prepared = data.samples, data.encoded.prepared
     procedure, rows = _by_polyp(samples)
-    shown = list(dict.fromkeys(samples.polyp[rows].tolist()))[:TARGET_POLYPS]
-    rows = np.concatenate([rows[samples.polyp[rows] == p][:TARGET_TRACKLETS] for p in shown])
+    names = list(dict.fromkeys(samples.polyp[rows].tolist()))[:TARGET_POLYPS]
+    rows = np.concatenate([rows[samples.polyp[rows] == p][:TARGET_TRACKLETS] for p in names])
     polyp, times = samples.polyp[rows], positions(prepared.tracklets, prepared.spans.polyps)
     matrices = target_matrices(polyp, times.to_numpy()[rows])
     title = _title(procedure, polyp)

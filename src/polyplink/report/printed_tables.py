@@ -34,8 +34,8 @@ def comparison_table(comparison: Comparison) -> Table:
     Paired differences are in the report and in the CSV file; here they only determine the bold
     figures.
     """
-    shown = [method.figure(m) for method in comparison.methods for m in comparison.metrics]
-    caption = _caption(shown, "n procedures, or over the units given with n")
+    figures = [method.figure(m) for method in comparison.methods for m in comparison.metrics]
+    caption = _caption(figures, "n procedures, or over the units given with n")
     if any(comparison.bold.values()):
         caption += "; bold: the best and those not significantly different, in paired differences"
     table = Table(caption=caption)
