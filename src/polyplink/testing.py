@@ -61,12 +61,13 @@ def _refusals_as_assertions() -> Iterator[None]:
     try:
         yield
     except PolyplinkError as refused:
-        raise AssertionError(refused.what) from refused
+        raise AssertionError(str(refused)) from refused
 
 
 def _check_fields(part: Any) -> None:
     """A frozen dataclass with a `kind`, which survives being written as JSON."""
     name = type(part).__name__
+    _require(not isinstance(part, type), f"{part} is a class: give an instance, with ()")
     frozen = getattr(getattr(part, "__dataclass_params__", None), "frozen", False)
     _require(frozen, f"{name} is no frozen dataclass: recipes hold and compare it")
     _require(isinstance(getattr(part, "kind", None), str), f"{name} has no field kind")
@@ -215,13 +216,14 @@ def check_clusterer(clusterer: Any) -> None:
     for method in ("grid", "cluster"):
         _require(callable(getattr(clusterer, method, None)), f"{clusterer!r} has no {method}")
     settings = tuple(clusterer.grid())
+    title = getattr(clusterer, "__name__", type(clusterer).__name__)
     _require(settings, "grid() has no setting")
     angle = np.array([0.0, 0.05, 0.1, 1.5, 1.55, 1.6])
     rows = np.column_stack([np.cos(angle), np.sin(angle)])
     V, positions = visual(rows, "l2"), np.linspace(0, 1, 6)
     apart = False
     with _refusals_as_assertions():
-        many = cluster_all(settings, V, positions, str(clusterer), threads=1)
+        many = cluster_all(settings, V, positions, title, threads=1)
     for row, setting in enumerate(settings):
         _require(dataclasses.is_dataclass(setting), f"{setting} is no dataclass")
         for n in (6, 1):
@@ -467,6 +469,7 @@ def check_metric(metric: Metric) -> None:
         >>> check_metric(METRICS["mAP"])
     """
     _require(isinstance(metric, Metric), f"{metric!r} is no Metric")
+    _require(metric.task != "reid", "only built-in metrics can be of re-identification")
     _require(metric.meaning and callable(metric.value), "it has no meaning or no value")
     polyps = np.array([0, 0, 1, 1, 1, 2, 2, 3])
     clusters = np.array([0, 1, 1, 1, 2, 0, 3, 3])
@@ -475,7 +478,7 @@ def check_metric(metric: Metric) -> None:
 
     def value(argument: Any, shape: tuple[int, ...]) -> Floats:
         with _refusals_as_assertions():
-            return values_of("it", metric, argument, shape)
+            return values_of(metric.title or metric.meaning, metric, argument, shape)
 
     if metric.task == "tracking":
         counted = score_tracks(

@@ -258,13 +258,27 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
     assert function("x", several="one", kind="det", name=Path("y"), many=2) == expected
     assert function("x", many=None)["many"] is None
     assert type(function("x", many=np.int64(2))["many"]) is int  # JSON takes no other
-    with pytest.raises(TypeError, match=r"^word\(\) got an unexpected keyword argument 'more'"):
-        function("x", more=2)
+    for unknown, meant in (
+        ("more", ""),
+        ("mani", "; did you mean many?"),
+        ("one", "; did you mean several?"),
+    ):
+        message = f"word() got an unexpected keyword argument '{unknown}'{meant}"
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            function("x", **{unknown: 2})
+    for path in (None, 5, np.zeros((20, 20)), ["x"]):
+        with pytest.raises(TypeError, match=r"^path is .{1,80}; give a path$"):
+            function(path)
+    for texts in (5, {"a": 1}, [5], None):
+        with pytest.raises(TypeError, match=r"^several is .*; give a list of texts$"):
+            function("x", several=texts)
+    assert function("x", several=np.array(["a"]))["several"] == ["a"]
     for of_another_type in ({"many": "2"}, {"many": 2.5}, {"many": True}, {"name": (1, 2)}):
         with pytest.raises(TypeError, match=r"; give a (whole number|text)$"):
             function("x", **of_another_type)
     for wrong, message in (
         ({"kind": "dt"}, "no kind 'dt'; did you mean det?"),
+        ({"kind": 5}, "no kind '5'; choose one of: gt, det"),
         ({"many": 0}, "many is 0; give 1 or more"),
         ({"many": 10}, "many is 10; give 9 or less"),
     ):

@@ -130,6 +130,17 @@ def test_a_part_that_cannot_be_imported_is_reported_in_one_line(installed_parts:
         override(ntssl_demo(), ["loss.kind=margin"])
 
 
+def test_an_entry_point_that_is_not_named_as_the_kind_of_its_part_is_refused(
+    installed_parts: Path,
+) -> None:
+    file = installed_parts / "my_parts-1.0.dist-info" / "entry_points.txt"
+    file.write_text(file.read_text().replace("margin =", "hinge ="))
+    (unused,) = [
+        part["error"] for part in json.loads(polyplink("plugins", "--json").stdout) if part["error"]
+    ]
+    assert unused.endswith("has the kind 'margin'; name its entry point 'margin'")
+
+
 def test_a_name_of_two_packages_is_refused(installed_parts: Path) -> None:
     other = installed_parts / "others-2.0.dist-info"
     other.mkdir()
@@ -428,7 +439,7 @@ def test_a_clusterer_metrics_and_a_figure_from_a_file_are_used(
     [
         ("--clusterer {}:Nothing", "extra_parts.py has no clusterer 'Nothing'"),
         ("--clusterer {}:dataclass", "extra_parts.py:dataclass has no cluster and no grid"),
-        ("--metric {}:Mutual", "extra_parts.py:Mutual has no value"),
+        ("--metric {}:Mutual", "extra_parts.py:Mutual is not a polyplink.evaluate.metric.Metric"),
         ("--metric {}", "extra_parts.py:NAME of a metric in it"),
         ("--tracker {}:NearestTracker", "NearestTracker: a tracker is not taken from a file here"),
     ],

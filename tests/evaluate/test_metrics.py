@@ -166,3 +166,8 @@ def test_values_of_another_shape_or_kind_are_refused() -> None:
 def test_check_metric_names_what_a_metric_does_wrong(value: Any, says: str) -> None:
     with pytest.raises(AssertionError, match=says):
         check_metric(Metric(task="counting", meaning="x", value=value))
+
+
+def test_check_metric_refuses_the_task_that_evaluate_refuses() -> None:
+    with pytest.raises(AssertionError, match="only built-in metrics"):
+        check_metric(Metric(task="reid", meaning="x", value=lambda pairs: 1.0))

@@ -244,3 +244,5 @@ def test_check_loss_names_the_batch_that_a_loss_cannot_take() -> None:
 
     with pytest.raises(AssertionError, match="is not finite without positives"):
         check_loss(Nearness())
+    with pytest.raises(AssertionError, match=r"Nearness'> is a class: give an instance"):
+        check_loss(Nearness)

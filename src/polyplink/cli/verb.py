@@ -11,7 +11,7 @@ import re
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
@@ -51,6 +51,7 @@ UNMEASURED = (
 )
 EVERY = 0.2  # seconds between two updates of the bars in a notebook
 LINE_EVERY = 30.0  # seconds between two lines of progress in a log file
+LONGEST_VALUE = 80  # characters of a value in a message
 
 
 def verb(function: Callable[P, R]) -> Callable[P, R]:
@@ -66,7 +67,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     Returns:
         The function. It raises PolyplinkError for a value that is not among those of a Literal, or
         is outside the range of its option, and TypeError for a text that is to be a number or True
-        or False, or the reverse, and for a fraction that is to be a whole number.
+        or False, or the reverse, for a fraction that is to be a whole number, and for what is
+        neither a path nor a list of texts where one is needed.
     """
     declared = list(parameters_of(function))
     plain = [parameter.replace(annotation=_plain(parameter.annotation)) for parameter in declared]
@@ -78,7 +80,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         try:
             bound = signature.bind(*args, **options)
         except TypeError as error:
-            raise TypeError(f"{function.__name__}() {error}") from None
+            hint = _meant(options, declared)
+            raise TypeError(f"{function.__name__}() {error}{hint}") from None
         for name, value in bound.arguments.items():
             bound.arguments[name] = _checked(name, value, annotations[name])
         return function(*bound.args, **bound.kwargs)
@@ -86,6 +89,27 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     checked.__signature__ = signature  # type: ignore[attr-defined]
     checked.__doc__ = _documented(function, declared)
     return checked
+
+
+def _meant(options: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> str:
+    """A hint at the parameter that is meant by an unknown one; empty without a similar name.
+
+    The names of a command's options count too, where they differ: `--as` is `name`.
+    """
+    from difflib import get_close_matches
+
+    names: dict[str, str] = {}
+    for parameter in parameters:
+        for detail in details_of(parameter.annotation):
+            # Typer reads the first positional argument of Option as its default.
+            for option in filter(None, (detail.default, *(detail.param_decls or ()))):
+                names[str(option).lstrip("-").replace("-", "_")] = parameter.name
+    names |= {parameter.name: parameter.name for parameter in parameters}
+    for option in options:
+        near = get_close_matches(option.rstrip("_"), names, n=1)
+        if option not in names.values() and near:
+            return f"; did you mean {names[near[0]]}?"
+    return ""
 
 
 def _documented(function: Verb, parameters: Sequence[inspect.Parameter]) -> str:
@@ -179,7 +203,7 @@ def _checked(name: str, value: Any, annotation: Any) -> Any:
     _check_type(name, value, kinds)
     for member in kinds:
         if get_origin(member) is Literal and value is not None:
-            find_named(name, value, {choice: choice for choice in get_args(member)})
+            find_named(name, str(value), {choice: choice for choice in get_args(member)})
         elif get_origin(member) is Sequence and isinstance(value, str) and str not in kinds:
             return (value,)
     for detail in details_of(annotation):
@@ -198,13 +222,38 @@ _EXPECTED = {bool: "True or False", int: "a whole number", float: "a number", st
 def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
     """Refuse a text in place of a number or a switch, and anything but a text in place of a text.
 
-    Otherwise "no" would switch an option on. A fraction or a switch is no whole number.
+    Otherwise "no" would switch an option on. A fraction or a switch is no whole number. A path may
+    be a text. Parameters that take other classes are checked by the verb.
     """
+    if value is None and type(None) in kinds:
+        return
     expected = [kind for kind in kinds if kind is not type(None)]
-    is_wrong = isinstance(value, str) != (str in expected)
-    is_wrong |= expected == [int] and isinstance(value, bool | float)
-    if value is not None and is_wrong and set(expected) <= set(_EXPECTED):
-        raise TypeError(f"{name} is {value!r}; give {_EXPECTED[expected[0]]}")
+    single = [kind for kind in expected if get_origin(kind) is not Sequence]
+    (several,) = [kind for kind in expected if get_origin(kind) is Sequence] or [None]
+    if set(single) <= {str, Path} and (several is not None or Path in single):
+        is_single = isinstance(value, str | PathLike)
+        is_wrong = not (is_single or (several is not None and _is_sequence(value, several)))
+        needed = "a path" if several is None else f"a list of {_items_of(several)}"
+    else:
+        is_wrong = isinstance(value, str) != (str in expected)
+        is_wrong |= expected == [int] and isinstance(value, bool | float)
+        is_wrong &= set(expected) <= set(_EXPECTED)
+        needed = _EXPECTED.get(expected[0], "")
+    if is_wrong:
+        raise TypeError(f"{name} is {one_line(repr(value), LONGEST_VALUE)}; give {needed}")
+
+
+def _is_sequence(value: Any, kind: Any) -> bool:
+    """Whether a value can be a sequence of this kind; a mapping, which has keys, is none."""
+    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+        return False
+    items = value if _items_of(kind) == "texts" and isinstance(value, list | tuple) else ()
+    return all(isinstance(item, str | PathLike) for item in items)
+
+
+def _items_of(kind: Any) -> str:
+    """What a kind of sequence holds, for messages."""
+    return "texts" if set(members_of(get_args(kind)[0])) <= {str, Path} else "numbers"
 
 
 def inform(stage: str, done: int, total: int) -> None:

@@ -131,6 +131,11 @@ class Registry(Mapping[str, Part], Generic[Part]):
                 f"{described} cannot be imported ({reason})",
                 "correct the package, or uninstall it",
             ) from error
+        kind = getattr(part, "kind", name)
+        if kind != name:
+            raise PolyplinkError(
+                f"{described} has the kind {kind!r}", f"name its entry point {kind!r}"
+            )
         return self._checked(part, described)
 
     def fits(self, part: Any) -> bool:
@@ -148,11 +153,11 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def _lack_of(self, part: Any) -> str:
         """What an object lacks to be a part of this kind; empty if nothing."""
+        if self.instance_of and not isinstance(part, resolve_name(self.instance_of)):
+            return f"is not a {self.instance_of.replace(':', '.')}"
         lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
         if lacking:
             return f"has no {' and no '.join(lacking)}"
-        if self.instance_of and not isinstance(part, resolve_name(self.instance_of)):
-            return f"is not a {self.instance_of.replace(':', '.')}"
         return ""
 
     def in_use(self) -> dict[str, Part]:

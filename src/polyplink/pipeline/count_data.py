@@ -46,7 +46,15 @@ from polyplink.tracklets.box_runs import BOX, one_box_a_frame
 
 _COMMAND_LINE = subprocess.list2cmdline if os.name == "nt" else shlex.join
 # Columns of counts.csv.
-COUNTS = ("procedure_id", "polyps", "low", "high", "tracklets", "false_alarms", "converged")
+COUNTS = {
+    "procedure_id": pl.String,
+    "polyps": pl.Int64,
+    "low": pl.Int64,  # null without an interval
+    "high": pl.Int64,
+    "tracklets": pl.Int64,
+    "false_alarms": pl.Int64,
+    "converged": pl.Boolean,
+}
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Counted:
             {name: getattr(procedure, name) for name in COUNTS}
             for procedure in self.count.procedures
         ]
-        return pl.DataFrame(rows, list(COUNTS), infer_schema_length=None)
+        return pl.DataFrame(rows, COUNTS)
 
     @property
     def html_warnings(self) -> list[str]:

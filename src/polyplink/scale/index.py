@@ -26,7 +26,7 @@ from pydantic import Field
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.artefacts import ADDED_LATER, atomic_folder, read_json, read_plain, write_json
 from polyplink.core.errors import PolyplinkError, first_line
-from polyplink.core.text import relative_path
+from polyplink.core.text import many, relative_path
 from polyplink.data.files.images import Pixels
 from polyplink.data.tables import check_table, write_table
 from polyplink.data.vocabulary import common_histology
@@ -142,6 +142,9 @@ class Index:
 
     def __len__(self) -> int:
         return sum(self.record.segments)
+
+    def __repr__(self) -> str:
+        return f"Index({str(self.folder)!r}, {many(len(self), 'view')}, length {self.width})"
 
     def _collect(self, *rows: pl.LazyFrame) -> list[pl.DataFrame]:
         try:
