@@ -192,6 +192,7 @@ def test_the_page_shows_the_newest_view_and_in_the_end_only_the_final_count(
         "card": view | {"probability": 0.9, "seen_before": {"tracklet": "a:3", "clock": "0:09"}},
         "revised": [moved | {"time": 20.0}, moved, moved],
         "warnings": {"en": ["Look."], "de": ["Ansehen."]}, "basis": {"en": []}, "finished": None,
+        "broke_off": {"en": []},
     }  # fmt: skip
     served.state = json.dumps(state).encode()
     errors: list[str] = []
@@ -223,5 +224,11 @@ def test_the_page_shows_the_newest_view_and_in_the_end_only_the_final_count(
             "/api/report",
             "http://127.0.0.1:1/",
         ]
+        broke_off = {"broke_off": {"en": ["It broke off."]}, "finished": finished}
+        served.state = json.dumps(state | broke_off).encode()
+        sync_api.expect(said).to_contain_text("It broke off. Dies ist die endgültige Zahl bis")
+        warnings = page.get_by_role("list", name="Warnungen").get_by_role("listitem")
+        sync_api.expect(warnings).to_have_text(["It broke off.", "Ansehen."])
+        assert "zu Ende" not in main.inner_text()
         browser.close()
     assert errors == []

@@ -156,9 +156,10 @@ class Recorder:
         self.late = self.backwards = self.frames = 0
 
     def frame(self, frame: LiveFrame, boxes: np.ndarray) -> bool:
-        self.taken.append((frame.number, float(boxes[0, 0])))
         self.frames = frame.number + 1
-        return True
+        if frame.decodes:
+            self.taken.append((frame.number, float(boxes[0, 0])))
+        return frame.decodes
 
     def warn(self, *messages: Message) -> None:
         self.messages.extend(messages)
@@ -230,7 +231,7 @@ def test_a_stream_that_breaks_off_is_reported_in_the_language_of_the_page(
     stream = captured("rtsp://admin:secret@tower/1", stall=12.5)
     count_frames(stream, in_3_threads(lambda _: POLYP), cast("LiveCount", recorder))
     assert [message.text("de") for message in recorder.messages] == [
-        f"Die Quelle ist zu Ende: Die Verbindung zu rtsp://tower/1 brach ab ({why}). "
+        f"Die Aufzeichnung brach ab: Die Verbindung zu rtsp://tower/1 ging verloren ({why}). "
         "Bitte das Kabel prüfen."
     ]
 
@@ -333,6 +334,20 @@ def test_a_damaged_stretch_of_a_recording_is_no_stall(
     count_frames(damaged, in_3_threads(lambda _: POLYP), counting, stall=3.0)
     stalled = "live.stalled" in [message.kind for message in recorder.messages]
     assert stalled == (kind == "device")
+
+
+@pytest.mark.parametrize(
+    ("broken", "kinds"),
+    [(range(30, 60), ["live.cut_short"]), (range(20, 50), []), (range(50, 60), [])],
+)
+def test_a_recording_without_frames_at_its_end_broke_off(broken: range, kinds: list[str]) -> None:
+    film = Recording("case", Path("case.mp4"), (), 60, 25.0, SIDE, SIDE)
+    frames = (LiveFrame(k) if k in broken else frame for k, frame in enumerate(pictures(60)))
+    recorder = Recorder()
+    played = replace(source(frames, "lines"), recording=film)
+    count_frames(played, in_3_threads(lambda _: POLYP), cast("LiveCount", recorder))
+    assert [message.kind for message in recorder.messages] == kinds
+    assert [message.values["frames"] for message in recorder.messages] == [30] * len(kinds)
 
 
 def test_a_stretch_without_lines_of_boxes_is_no_stall_of_their_recording() -> None:

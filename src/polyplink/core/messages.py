@@ -18,6 +18,11 @@ from polyplink.core.errors import PolyplinkError
 Language = Literal["en", "de", "it"]
 LANGUAGES: tuple[str, ...] = get_args(Language)
 OTHER = "other"  # kind of a sentence that is in no catalogue and is shown verbatim
+# Kinds of messages that a procedure was not counted to its end, which come before all others.
+BROKE_OFF = frozenset(
+    f"live.{name}"
+    for name in ("broke_off", "cut_short", "ended", "failed", "killed", "stalled", "stopped")
+)
 
 
 @dataclass(frozen=True)

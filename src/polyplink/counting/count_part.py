@@ -11,7 +11,7 @@ import polars as pl
 
 from polyplink.associate.identities import OperatingPoint, Purpose
 from polyplink.core.artefacts import file_key, to_plain
-from polyplink.core.messages import Message
+from polyplink.core.messages import BROKE_OFF, Message
 from polyplink.core.text import relative_path, rounded_probability
 from polyplink.counting.link import (
     LinkedPart,
@@ -87,6 +87,7 @@ def count_part(
         *earlier,
         *part_messages,
     ]
+    messages.sort(key=lambda message: message.kind not in BROKE_OFF)
 
     # Its procedures, compared with the truth if that is known.
     against_truth = None

@@ -187,7 +187,7 @@ class Count:
 
     @property
     def all_messages(self) -> tuple[Message, ...]:
-        """The warnings; the reason for a missing interval comes first."""
+        """The warnings: that the count broke off, then the reason for a missing interval."""
         if self.cover is None:  # an earlier version, which had no messages either
             lines = (Message.of(line) for line in self.warnings)
             return (Cover.of_earlier_version(), *lines)

@@ -20,7 +20,7 @@ from polyplink.associate.online import Decision, OnlineLinker, OnlineSettings
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.artefacts import atomic_file, read_json, to_plain, write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.messages import Message, in_every_language
+from polyplink.core.messages import BROKE_OFF, Message, in_every_language
 from polyplink.core.text import rounded_probability
 from polyplink.counting.count_folder import LIVE_SOURCE
 from polyplink.counting.interval import Cover
@@ -432,6 +432,8 @@ class LiveCount:
         """Update `state`, the contents of the page."""
         is_warned = any(message.kind == "live.late" for message in self.warnings)
         late = [] if is_warned else late_messages(self.late, self.frames)
+        warnings = [message for message in self.warnings if message.kind not in BROKE_OFF]
+        broke_off = [message for message in self.warnings if message.kind in BROKE_OFF]
         state = self._facts() | {
             "procedure": self._source.name,
             "open": [
@@ -442,7 +444,8 @@ class LiveCount:
             "card": self._card,
             "revised": self._revised,
             "polyps": self._polyps,
-            "warnings": in_every_language([*self.warnings, *late]),
+            "broke_off": in_every_language(broke_off),
+            "warnings": in_every_language([*warnings, *late]),
             "basis": in_every_language(self._basis if self._covers_rate() else []),
             "seen_from": SEEN_FROM,
             "finished": self._finished,

@@ -56,6 +56,7 @@ def count_frames(
     """
     errors = [] if errors is None else errors
     feed = Feed(source, speed)
+    last_decoded = -1  # number of a frame
     at_once = 1 if detector is None else detector.at_once
     find = partial(_with_boxes, detector=detector)
     with record_signals() as caught, closing(_in_order(feed, find, at_once, caught)) as frames:
@@ -64,6 +65,8 @@ def count_frames(
             for detected in frames:
                 _pass_warnings(source, counting)
                 counting.late = feed.dropped
+                if detected is not None and detected[0].decodes:
+                    last_decoded = detected[0].number
                 # A recording plays on over frames that do not decode, which are not counted.
                 if detected is not None and (
                     counting.frame(*detected) or source.kind == "recording"
@@ -82,14 +85,13 @@ def count_frames(
     if feed.error is not None:
         is_expected = isinstance(feed.error, PolyplinkError | OSError) and not source.of_program
         if is_expected:
-            counting.warn(_ended(feed.error))
+            counting.warn(_message_of("live.ended", feed.error))
         else:
             errors.append(feed.error)
     if errors:
-        counting.warn(_ended(errors[0]))
-    n_frames = 0 if source.recording is None else source.recording.n_frames
-    if caught and counting.frames < n_frames:
-        counting.warn(Message("live.stopped", {"frames": counting.frames, "of": n_frames}))
+        counting.warn(_message_of("live.failed", errors[0]))
+    decoded = last_decoded + 1
+    counting.warn(*_rest_of(source, counting.frames, decoded, was_stopped=bool(caught)))
     counting.warn(*late_messages(counting.late, counting.frames))
     if counting.backwards:
         counting.warn(Message("live.left_out", {"n": counting.backwards}))
@@ -102,11 +104,32 @@ def _pass_warnings(source: LiveSource, counting: LiveCount) -> None:
         counting.warn(source.warnings.pop(0))
 
 
-def _ended(error: Exception) -> Message:
-    """The warning that an error ended the count."""
+def _rest_of(
+    source: LiveSource, frames: int, decoded: int, *, was_stopped: bool
+) -> Sequence[Message]:
+    """A warning if a recording was stopped, or a second or more at its end does not decode.
+
+    Args:
+        source: The source.
+        frames: Number of frames that were counted or skipped.
+        decoded: Number of frames up to the last one that was decoded.
+        was_stopped: Whether a signal ended the count.
+    """
+    if source.recording is None:
+        return ()
+    n_frames = source.recording.n_frames
+    if was_stopped and frames < n_frames:
+        return (Message("live.stopped", {"frames": frames, "of": n_frames}),)
+    if frames == n_frames and n_frames - decoded >= source.fps:
+        return (Message("live.cut_short", {"frames": decoded, "of": n_frames}),)
+    return ()
+
+
+def _message_of(kind: str, error: Exception) -> Message:
+    """The warning of a kind that an error ended the recording or the count."""
     is_named = isinstance(error, PolyplinkError | OSError)  # its message says enough
     why = first_line(error) if is_named else f"{type(error).__name__}: {first_line(error)}"
-    return Message("live.ended", {"why": why})
+    return Message(kind, {"why": why})
 
 
 def _in_order(

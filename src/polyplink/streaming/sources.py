@@ -44,6 +44,7 @@ Arrival = tuple[float | None, Any, Floats | None]  # time, a decoder's frame or 
 
 AHEAD = 8  # most frames that wait
 LONGEST_LINE = 16 << 20  # characters
+FIRST_LINE = '{"fps": 25, "width": 1280, "height": 1024}'  # of boxes, as messages show it
 LARGEST = (1000.0, 16_384, 16_384)  # fps, width, height
 LARGEST_FRAME = 2**31 - 2  # the tables hold the number of frames in 32 bits
 CLOSING = 1.0  # seconds that the end of a count waits for its source and detector to end
@@ -414,7 +415,12 @@ def boxes_from(
     Raises:
         PolyplinkError: If the first line does not describe the frames.
     """
-    head = _object(lines.readline(LONGEST_LINE), f"{where}, line 1")
+    first = lines.readline(LONGEST_LINE)
+    if not first:
+        raise PolyplinkError(
+            f"{where} is empty: no boxes arrived", f"begin with {FIRST_LINE}, then a line per frame"
+        )
+    head = _object(first, f"{where}, line 1")
     name = head.get("procedure", recording.name if recording else "live")
     facts: dict[str, Any] = dict.fromkeys(("fps", "width", "height"))
     if recording is not None:
@@ -431,7 +437,7 @@ def boxes_from(
         ):
             raise PolyplinkError(
                 f"{where}, line 1: {key} is {one_line(repr(value), 40)}",
-                f'begin with {{"fps": 25, "width": 1280, "height": 1024}}, {key} up to {most:g}',
+                f"begin with {FIRST_LINE}, {key} up to {most:g}",
             )
     if not isinstance(name, str) or not (0 < len(name) <= 200):
         raise PolyplinkError(

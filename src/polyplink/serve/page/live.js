@@ -59,9 +59,9 @@ const polyps = (state) => state.polyps.length > 0 && [
 
 /** What is said in the end: links to the report and its review, or where they are once both are
  * no longer served. */
-const finished = ({ review, report, folder }) =>
+const finished = ({ review, report, folder }, ending) =>
   h("section", { class: "news", id: "finished" },
-    h("p", {}, h("b", {}, t("live.finished"))),
+    ending.map((line) => h("p", {}, h("b", {}, line))),
     review
       ? h("p", {},
           h("a", { href: "/api/report", target: "_blank", id: "report" }, t("live.report")), " ",
@@ -72,7 +72,10 @@ const finished = ({ review, report, folder }) =>
 
 function render(state) {
   const lines = (of) => of[document.documentElement.lang] ?? of.en;
-  show(document.getElementById("notice"), warningList(t("warnings"), lines(state.warnings)));
+  const brokeOff = lines(state.broke_off);
+  const ending = brokeOff.length > 0 ? [...brokeOff, t("live.finished_early")] : [t("live.finished")];
+  const warnings = [...brokeOff, ...lines(state.warnings)];
+  show(document.getElementById("notice"), warningList(t("warnings"), warnings));
   const shown = state.finished ?? state;
   show(
     document.getElementById("main"),
@@ -88,13 +91,13 @@ function render(state) {
     shown.low !== null
       && lines(state.basis).map((line) => h("p", { class: "small soft" }, withCode(line))),
     state.finished
-      ? [!shown.count && h("p", { class: "news" }, t("polyp.none")), finished(state.finished)]
+      ? [!shown.count && h("p", { class: "news" }, t("polyp.none")), finished(state.finished, ending)]
       : [state.open.length > 0 && h("p", { class: "news" }, t("live.open")),
          card(state), revised(state), polyps(state)],
     h("p", { class: "small soft" }, t("device")),
   );
   const now = [
-    state.finished ? t("live.finished") : document.querySelector(".view h2")?.textContent,
+    ...state.finished ? ending : [document.querySelector(".view h2")?.textContent],
     `${number(shown.count)} ${count("polyps", shown.count)}`,
   ].filter(Boolean).map((line) => line.replace(/\.?$/, ".")).join(" ");
   if (now !== said) document.getElementById("live").textContent = said = now;
