@@ -20,7 +20,7 @@ from polyplink.core.text import many
 
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
-    from polyplink.evaluate.evaluation import EncoderFigures
+    from polyplink.evaluate.evaluation import EncoderFigures, EvaluationSettings
     from polyplink.evaluate.intervals import Figure, Resampled
     from polyplink.learn.train_config import TrainConfig
     from polyplink.report.comparison import Comparison
@@ -124,13 +124,7 @@ def study(
     """
     out, data = Path(out), Path(data)
     check_inputs(None, data, [part], device)
-    from polyplink.evaluate.settings import evaluation_settings
-
-    settings, probes = evaluation_settings(
-        tasks, clusterers, grid=grid, purpose=purpose, threads=workers
-    )
-    if probes:
-        raise PolyplinkError(f"a study has no task {probes[0]}", "use `polyplink probe`")
+    settings = _settings(tasks, clusterers, columns, grid=grid, purpose=purpose, threads=workers)
     configs = _configured(recipes, sets, data, part)
     from polyplink.evaluate.evaluation import evaluate_encoder
     from polyplink.evaluate.truth import samples_of, tracklet_boxes
@@ -203,6 +197,20 @@ def study(
         warnings=[*failed, *code * [UNMEASURED]],
         code=code,
     )
+
+
+def _settings(
+    tasks: Sequence[str], clusterers: Sequence[str], columns: Sequence[str], **choices: Any
+) -> "EvaluationSettings":
+    """The settings of all evaluations; refuses columns that no figure can have."""
+    from polyplink.evaluate.settings import evaluation_settings
+    from polyplink.report.evaluation_table import check_columns
+
+    settings, probes = evaluation_settings(tasks, clusterers, **choices)
+    if probes:
+        raise PolyplinkError(f"a study has no task {probes[0]}", "use `polyplink probe`")
+    check_columns(columns, settings, probes)
+    return settings
 
 
 def _check_columns(names: Sequence[str], figures: "EncoderFigures") -> None:
