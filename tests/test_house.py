@@ -197,6 +197,8 @@ def test_the_package_has_the_names_that_type_checkers_see() -> None:
         for alias in node.names
     }
     assert set(dir(polyplink)) == {*modules, "__version__"}
+    listed = getattr(polyplink, "__all__")  # noqa: B009 - which help() reads, and mypy does not know
+    assert set(listed) == {*modules}
     for name, module in modules.items():
         defined = getattr(importlib.import_module(module), name)
         assert getattr(polyplink, name) is defined

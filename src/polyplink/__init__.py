@@ -89,6 +89,8 @@ else:  # mypy would take any name for one that __getattr__ returns
         return ""
 
     def __getattr__(name: str) -> object:
+        if name == "__all__":  # which `help(polyplink)` reads
+            return sorted(_modules())
         module = None if name.startswith("_") else _modules().get(name)
         if module is None:
             hint = "" if name.startswith("_") else _function_of(name)
