@@ -273,6 +273,8 @@ def test_a_function_has_plain_types_and_the_checks_of_its_command() -> None:
         with pytest.raises(TypeError, match=r"^several is .*; give a list of texts$"):
             function("x", several=texts)
     assert function("x", several=np.array(["a"]))["several"] == ["a"]
+    with pytest.raises(TypeError, match=r"^progress is 'bar'; give a function$"):
+        study("x", "y", progress="bar")  # type: ignore[arg-type]
     for of_another_type in ({"many": "2"}, {"many": 2.5}, {"many": True}, {"name": (1, 2)}):
         with pytest.raises(TypeError, match=r"; give a (whole number|text)$"):
             function("x", **of_another_type)

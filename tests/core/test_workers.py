@@ -69,11 +69,17 @@ def test_a_script_that_starts_workers_on_import_gets_a_hint(tmp_path: Path) -> N
     script.write_text(
         "from polyplink.core.workers import as_done\nprint(*as_done(abs, [-1, -2], 2))\n"
     )
-    result = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert result.returncode == 1
-    assert "if __name__ == '__main__':" in result.stderr
+    for arguments, stdin in (([script], ""), (["-"], script.read_text())):
+        result = subprocess.run(
+            [sys.executable, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert result.returncode == 1
+        assert "if __name__ == '__main__':" in result.stderr.splitlines()[-1]
 
 
 def test_as_done_yields_every_result_or_raises() -> None:

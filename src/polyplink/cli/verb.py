@@ -68,7 +68,7 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         The function. It raises PolyplinkError for a value that is not among those of a Literal, or
         is outside the range of its option, and TypeError for a text that is to be a number or True
         or False, or the reverse, for a fraction that is to be a whole number, and for what is
-        neither a path nor a list of texts where one is needed.
+        neither a path nor a list of texts, or no function, where one is needed.
     """
     declared = list(parameters_of(function))
     plain = [parameter.replace(annotation=_plain(parameter.annotation)) for parameter in declared]
@@ -230,7 +230,9 @@ def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
     expected = [kind for kind in kinds if kind is not type(None)]
     single = [kind for kind in expected if get_origin(kind) is not Sequence]
     (several,) = [kind for kind in expected if get_origin(kind) is Sequence] or [None]
-    if set(single) <= {str, Path} and (several is not None or Path in single):
+    if any(get_origin(kind) is Callable for kind in expected):
+        is_wrong, needed = not callable(value), "a function"
+    elif set(single) <= {str, Path} and (several is not None or Path in single):
         is_single = isinstance(value, str | PathLike)
         is_wrong = not (is_single or (several is not None and _is_sequence(value, several)))
         needed = "a path" if several is None else f"a list of {_items_of(several)}"

@@ -62,8 +62,8 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
         preload: Modules imported once for all workers, see `start_server`.
 
     Raises:
-        PolyplinkError: If a worker was killed, for example because it ran out of memory, or if this
-            process is itself a worker that imports a script which starts workers.
+        PolyplinkError: If a worker was killed, for example because it ran out of memory, or cannot
+            start, or if this process is itself a worker that imports a script which starts workers.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise PolyplinkError(
@@ -81,12 +81,18 @@ def worker_pool(workers: int, preload: Sequence[str] = ()) -> Iterator[ProcessPo
     )
     try:
         with _interrupts_held():  # all workers are started here
-            for _ in range(workers):
-                pool.submit(os.getpid)
+            first = [pool.submit(os.getpid) for _ in range(workers)]
         yield pool
     except BrokenProcessPool:
+        if any(task.exception() is None for task in first if task.done()):
+            raise PolyplinkError(
+                "a worker process was killed (out of memory?)",
+                "repeat the command with --workers 1",
+            ) from None
         raise PolyplinkError(
-            "a worker process was killed (out of memory?)", "repeat the command with --workers 1"
+            "no worker process could start",
+            "use 1 worker; or, in a script, save it as a file with its statements under "
+            "`if __name__ == '__main__':`",
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
