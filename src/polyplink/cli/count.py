@@ -47,6 +47,10 @@ def count(
             boxes as they were imported, each with its track and polyp.
         progress: Called for crops and tracklets.
 
+    Returns:
+        The count: `value.counts` has a row for each procedure, `value.views` one for each tracklet,
+        and `value.report` is the file of the report.
+
     Raises:
         PolyplinkError: If the weights, the data folder or an image is missing or broken.
     """

@@ -43,6 +43,9 @@ def detect_polyps(
             x, y, w, h in pixels, and a score from 0 to 1.
         progress: Called for frames.
 
+    Returns:
+        The data set: `value.detections` has a row for each box.
+
     Raises:
         PolyplinkError: If there is no recording or no detector, the detector's outputs fit no
             layout, no frame decodes, an option has no effect, or `out` holds the data of another

@@ -184,6 +184,10 @@ def evaluate_weights(
             the other procedures.
         progress: Called for crops, tracklets and methods.
 
+    Returns:
+        The evaluation: `value.figures` is a table with a row for each method and figure, and
+        `value.report` the file of the report.
+
     Raises:
         PolyplinkError: If procedures were seen in training, or a part, task, clusterer or metric
             does not exist.

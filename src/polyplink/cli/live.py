@@ -105,6 +105,9 @@ def live(
             then.
         progress: Called for the report.
 
+    Returns:
+        The count of all frames, as `count` returns it.
+
     Raises:
         Exception: An error of your frames, `function` or `on_event` ends the count, and is raised
             when the report is written.

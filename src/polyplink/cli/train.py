@@ -120,6 +120,9 @@ def train(
         help_recipe: For the command line; `recipes.provenance.field_sources` gives the fields.
         progress: Called for crops and epochs.
 
+    Returns:
+        The training: `value.weights` is the file to embed, count and evaluate with.
+
     Raises:
         PolyplinkError: If `out` already holds a run (or none to resume), or data or recipe are
             missing or broken.
