@@ -104,6 +104,8 @@ def reproduce(
     from polyplink_lab.reproduce.published_tables import published, published_table
 
     if table == "list":
+        if data is not None:
+            raise PolyplinkError("`reproduce list` reads no data folder", f"leave {data} out")
         from polyplink_lab.reproduce.encoders_under_test import list_tables
         from polyplink_lab.reproduce.reproduced_table import states_table
 
@@ -118,9 +120,16 @@ def reproduce(
 
     find_grid(grid)
     named_weights = named_files("--weights", weights)
+    rows = dict.fromkeys(name for paper in tables for name in paper.subjects)
+    computed = [name for name in rows if not only or name in only]
     encoders = dict.fromkeys(name for paper in published().values() for name in paper.subjects)
     for encoder, path in named_weights.items():
         find_named("encoder or method in the tables", encoder, encoders)
+        if encoder not in computed:
+            raise PolyplinkError(
+                f"--weights {encoder}=FILE has no effect: no row of {encoder} is computed",
+                f"leave it out, or give weights of {', '.join(computed)}",
+            )
         check_inputs(path)
     check_inputs(data=Path(data), parts=[part], device=device)
     from polyplink_lab.reproduce.encoders_under_test import Workspace, has_recipe
