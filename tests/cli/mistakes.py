@@ -115,6 +115,7 @@ MISTAKES = {
     "reproduce ntssl/1 DATA --weights ntsll=RUN": "did you mean ntssl?",
     "reproduce ntssl/1 DATA --weights ntssl=gone": "no weights at gone",
     "reproduce ntssl/1 DATA --only ntssl --weights endovit=RUN": "no row of endovit is computed",
+    "reproduce ntssl/1 DATA --dry-run --out x": "--dry-run writes nothing to --out",
     "reproduce list DATA": "`reproduce list` reads no data folder",
     "demo broken.pth": "broken.pth holds something else",
     "embed nowhere nowhere": "no weights at nowhere",

@@ -113,6 +113,8 @@ def reproduce(
         return Result(states, printed=[states_table(states)])
     if data is None:
         raise PolyplinkError(f"no data folder to reproduce {table} on", "give TABLE and DATA")
+    if dry_run and out is not None:
+        raise PolyplinkError("--dry-run writes nothing to --out", "leave one of them out")
     all_tables = table == "all"
     tables = list(published().values()) if all_tables else [published_table(table)]
     tables = _chosen(table, tables, only, columns)
