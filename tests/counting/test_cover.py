@@ -129,6 +129,8 @@ def test_no_interval_is_given_for_tracklets_of_other_settings(
         ({}, replace(SOURCE, material="recordings"), "material"),
         ({}, replace(SOURCE, material="mixed"), "material"),
         ({"spread": None}, SOURCE, "few"),
+        ({}, replace(SOURCE, unread=0.1), ""),
+        ({}, replace(SOURCE, unread=0.11), "unread"),
         ({"calibration": None}, SOURCE, "not recorded"),
         ({"calibration": None, "prices": {}}, SOURCE, "no labels"),
         ({"calibration": replace(CALIBRATION, boxes="9f")}, replace(SOURCE, boxes="9f"), ""),

@@ -29,6 +29,10 @@ def test_the_source_of_boxes_is_the_recorded_detector_or_annotation(tmp_path: Pa
     # A live count that dropped 60 of 100 frames.
     write_warnings(folder, [Message("live.late", {"n": 60, "frames": 100})])
     assert box_source(folder, data, names).fps == 10.0
+    broken = Message("not_decoded", {"n": 30, "frames": 120, "name": names[0]})
+    write_warnings(folder, [broken])
+    assert box_source(folder, data, names).unread == 0.25
+    assert box_source(folder, data, names[1:]).unread == 0
     write_warnings(folder, [])
     write_origin(folder, BoxesOrigin("3fa9", "YOLO"))
     assert box_source(folder, mixed, names[1:]) == BoxSource("3fa9", "YOLO", "recordings", fps=25.0)

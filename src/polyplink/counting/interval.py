@@ -53,6 +53,7 @@ from polyplink.tracklets.settings import PrepareSettings, box_settings, with_opt
 COVERED = 0.9  # of procedures, by the intervals of their counts
 MISSED = 1  # polyps more at the upper end of intervals in recordings, calibrated on stills
 LEAST_RATE = 0.6  # frame rate of a count, as a share of the lowest of its calibration
+MOST_UNREAD = 0.1  # share of a procedure's frames that do not decode
 ASK_BELOW_MESSAGE = Message("ask.below", {"share": round(100 * ASK_BELOW)})
 
 Counts = npt.NDArray[np.int64]
@@ -64,6 +65,7 @@ Gap = Literal[
     "material",
     "frame rate",
     "no frame rate",
+    "unread",
     "few",
     "purpose",
     "alarms kept",
@@ -241,9 +243,10 @@ class Cover:
             calibrated; "not recorded": the weights, of an earlier version, do not record their
             calibration; "boxes", "material": they were calibrated on other ones; "frame rate": on
             recordings with more frames per second; "no frame rate": that of these is not known;
-            "few": they were calibrated on too few procedures; "purpose": the interval is for the
-            purpose "count", but another was requested; "alarms kept": it is for counts without the
-            false alarms counted here; "tracks": it is for tracklets made with other settings.
+            "unread": more than a share `MOST_UNREAD` of the frames do not decode; "few": they were
+            calibrated on too few procedures; "purpose": the interval is for the purpose "count",
+            but another was requested; "alarms kept": it is for counts without the false alarms
+            counted here; "tracks": it is for tracklets made with other settings.
         changed: The settings of tracklets that differ.
     """
 
@@ -295,6 +298,7 @@ class Cover:
         ask = Message("ask.all") if point.links is None else ASK_BELOW_MESSAGE
         values: dict[str, Any] = {"ask": ask, "todo": self._todo(), "why": point.origin}
         values |= {"counted": self._counted(), "changed": self.changed}
+        values |= {"unread": round(100 * self.source.unread)}
         values |= self._calibration_values() | self._frame_rates()
         return [Message(f"cover.{self.gap}", values)]
 
@@ -422,7 +426,9 @@ def _gap(point: OperatingPoint, source: BoxSource) -> Gap:
         source.material,
     ):
         return "material"
-    return "few" if point.spread is None else _rate_gap(calibration.fps, source.fps)
+    if point.spread is None:
+        return "few"
+    return "unread" if source.unread > MOST_UNREAD else _rate_gap(calibration.fps, source.fps)
 
 
 def _rate_gap(calibrated: float | None, fps: float | None) -> Gap:

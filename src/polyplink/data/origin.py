@@ -5,7 +5,7 @@ another, so a count must know the source of its boxes. `warnings.json` has the w
 import or detection, which every count of the folder carries.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -69,12 +69,14 @@ class BoxSource:
         material: Kind of images; "mixed" for several kinds.
         fps: Lowest rate of the frames that the detector saw, frames per second; None if that of a
             procedure is unknown, and in weights and counts of earlier versions.
+        unread: Largest share of a procedure's frames that do not decode.
     """
 
     boxes: str
     detector: str | None
     material: Material
     fps: float | None = field(default=None, kw_only=True, metadata=ADDED_LATER)
+    unread: float = field(default=0.0, kw_only=True, compare=False, metadata=ADDED_LATER)
 
 
 def material_of(datasets: Sequence[str]) -> Material:
@@ -111,21 +113,31 @@ def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSou
     rows = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
     material = material_of(rows["dataset"].unique().to_list())
     lowest = cast("float | None", rows["fps"].min())
-    fps = None if lowest is None or rows["fps"].has_nulls() else lowest * _share_seen(folder)
+    warnings = read_warnings(folder)
+    late = max(
+        _shares(warnings, "live.late"), default=0.0
+    )  # `live` drops frames that come too fast
+    fps = None if lowest is None or rows["fps"].has_nulls() else lowest * (1 - late)
+    unread = max(_shares(warnings, "not_decoded", procedures), default=0.0)
     origin = read_origin(folder)
     if origin is not None:
-        return BoxSource(origin.key, origin.name, material, fps=fps)
+        return BoxSource(origin.key, origin.name, material, fps=fps, unread=unread)
     boxes = data.detections.filter(pl.col("procedure_id").is_in(list(procedures)))
     if boxes.filter(pl.col("score").is_not_null() & pl.col("polyp_id").is_null()).is_empty():
-        return BoxSource(ANNOTATED, None, material, fps=fps)
-    return BoxSource(UNKNOWN, "a detector that is not named", material, fps=fps)
+        return BoxSource(ANNOTATED, None, material, fps=fps, unread=unread)
+    return BoxSource(UNKNOWN, "a detector that is not named", material, fps=fps, unread=unread)
 
 
-def _share_seen(folder: Path) -> float:
-    """The share of the frames that the detector saw: `live` drops some if they come too fast."""
-    late = [message.values for message in read_warnings(folder) if message.kind == "live.late"]
-    numbers = [cast("Mapping[str, int]", values) for values in late]
-    return min((1 - values["n"] / values["frames"] for values in numbers), default=1.0)
+def _shares(
+    warnings: Sequence[Message], kind: str, procedures: Sequence[str] | None = None
+) -> list[float]:
+    """Shares of frames that warnings of a kind name, of some procedures or of all."""
+    of_kind = [message.values for message in warnings if message.kind == kind]
+    return [
+        cast("int", values["n"]) / cast("int", values["frames"])
+        for values in of_kind
+        if procedures is None or values["name"] in procedures
+    ]
 
 
 def annotated_boxes(folder: Path, data: DataSet) -> pl.DataFrame:
