@@ -101,7 +101,7 @@ def test_links_are_fitted_again_on_annotated_boxes(sample_run: SampleRun, tmp_pa
     assert after.operating is not None
     assert after.operating["links"]["pairs"] > before.operating["links"]["pairs"]
     annotated: dict[str, Any] = {"boxes": "annotated", "detector": None}
-    annotated |= {"material": "recordings", "fps": 25.0, "unread": 0.0}
+    annotated |= {"material": "recordings", "fps": 25.0}
     annotated |= {"tracklets": {"min_length": 30, "max_gap": 1, "min_iou": 0.1}}
     assert before.operating["calibration"] == annotated | {"procedures": 4, "views": 6}
     assert after.operating["calibration"] == annotated | {"procedures": 5, "views": 6}

@@ -129,8 +129,6 @@ def test_no_interval_is_given_for_tracklets_of_other_settings(
         ({}, replace(SOURCE, material="recordings"), "material"),
         ({}, replace(SOURCE, material="mixed"), "material"),
         ({"spread": None}, SOURCE, "few"),
-        ({}, replace(SOURCE, unread=0.1), ""),
-        ({}, replace(SOURCE, unread=0.11), "unread"),
         ({"calibration": None}, SOURCE, "not recorded"),
         ({"calibration": None, "prices": {}}, SOURCE, "no labels"),
         ({"calibration": replace(CALIBRATION, boxes="9f")}, replace(SOURCE, boxes="9f"), ""),
@@ -252,6 +250,16 @@ def test_cover_names_another_purpose_and_accepts_kept_alarms() -> None:
     assert cover_of(POINT, SOURCE, purpose="link").gap == "purpose"
     # Without a false-alarm filter, kept alarms make no difference.
     assert cover_of(POINT, SOURCE, keep_alarms=True).gap == ""
+
+
+def test_no_interval_is_given_if_more_than_a_tenth_of_the_frames_do_not_decode() -> None:
+    assert cover_of(POINT, SOURCE, not_decoded=0.1).gap == ""
+    cover = cover_of(POINT, SOURCE, not_decoded=0.11)
+    applied = cover.applied(POINT)
+    assert applied.spread is None
+    (warning,) = cover.warnings(applied)
+    assert warning.kind == "cover.not decoded"
+    assert "11 % of the frames" in str(warning)
 
 
 def test_the_interval_covers_polyps_that_the_detector_misses() -> None:

@@ -5,7 +5,14 @@ from pathlib import Path
 import polars as pl
 
 from polyplink.core.messages import Message
-from polyplink.data.origin import BoxesOrigin, BoxSource, box_source, write_origin, write_warnings
+from polyplink.data.origin import (
+    BoxesOrigin,
+    BoxSource,
+    box_source,
+    share_not_decoded,
+    write_origin,
+    write_warnings,
+)
 from polyplink.data.tables import DataSet, read_data, write_data
 from tests.samples import write_procedures
 
@@ -31,8 +38,8 @@ def test_the_source_of_boxes_is_the_recorded_detector_or_annotation(tmp_path: Pa
     assert box_source(folder, data, names).fps == 10.0
     broken = Message("not_decoded", {"n": 30, "frames": 120, "name": names[0]})
     write_warnings(folder, [broken])
-    assert box_source(folder, data, names).unread == 0.25
-    assert box_source(folder, data, names[1:]).unread == 0
+    assert share_not_decoded(folder, names) == 0.25
+    assert share_not_decoded(folder, names[1:]) == 0
     write_warnings(folder, [])
     write_origin(folder, BoxesOrigin("3fa9", "YOLO"))
     assert box_source(folder, mixed, names[1:]) == BoxSource("3fa9", "YOLO", "recordings", fps=25.0)

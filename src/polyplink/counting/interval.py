@@ -26,7 +26,7 @@ on.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -44,6 +44,7 @@ from polyplink.associate.identities import (
     recorded_point,
 )
 from polyplink.core.arrays import Flags, Floats
+from polyplink.core.artefacts import ADDED_LATER
 from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.origin import ANNOTATED, UNKNOWN, BoxesOrigin, BoxSource
@@ -53,7 +54,7 @@ from polyplink.tracklets.settings import PrepareSettings, box_settings, with_opt
 COVERED = 0.9  # of procedures, by the intervals of their counts
 MISSED = 1  # polyps more at the upper end of intervals in recordings, calibrated on stills
 LEAST_RATE = 0.6  # frame rate of a count, as a share of the lowest of its calibration
-MOST_UNREAD = 0.1  # share of a procedure's frames that do not decode
+MOST_NOT_DECODED = 0.1  # share of the frames of a procedure
 ASK_BELOW_MESSAGE = Message("ask.below", {"share": round(100 * ASK_BELOW)})
 
 Counts = npt.NDArray[np.int64]
@@ -65,11 +66,11 @@ Gap = Literal[
     "material",
     "frame rate",
     "no frame rate",
-    "unread",
     "few",
     "purpose",
     "alarms kept",
     "tracks",
+    "not decoded",
 ]
 
 
@@ -243,17 +244,19 @@ class Cover:
             calibrated; "not recorded": the weights, of an earlier version, do not record their
             calibration; "boxes", "material": they were calibrated on other ones; "frame rate": on
             recordings with more frames per second; "no frame rate": that of these is not known;
-            "unread": more than a share `MOST_UNREAD` of the frames do not decode; "few": they were
-            calibrated on too few procedures; "purpose": the interval is for the purpose "count",
-            but another was requested; "alarms kept": it is for counts without the false alarms
-            counted here; "tracks": it is for tracklets made with other settings.
+            "few": they were calibrated on too few procedures; "purpose": the interval is for the
+            purpose "count", but another was requested; "alarms kept": it is for counts without the
+            false alarms counted here; "tracks": it is for tracklets made with other settings; "not
+            decoded": more than `MOST_NOT_DECODED` of the frames of a procedure do not decode.
         changed: The settings of tracklets that differ.
+        not_decoded: Largest share of the frames of a procedure that do not decode.
     """
 
     source: BoxSource
     calibration: Calibration | None
     gap: Gap
     changed: tuple[Message, ...] = ()
+    not_decoded: float = field(default=0.0, metadata=ADDED_LATER)
 
     @property
     def has_intervals(self) -> bool:
@@ -298,7 +301,7 @@ class Cover:
         ask = Message("ask.all") if point.links is None else ASK_BELOW_MESSAGE
         values: dict[str, Any] = {"ask": ask, "todo": self._todo(), "why": point.origin}
         values |= {"counted": self._counted(), "changed": self.changed}
-        values |= {"unread": round(100 * self.source.unread)}
+        values |= {"share": round(100 * self.not_decoded)}
         values |= self._calibration_values() | self._frame_rates()
         return [Message(f"cover.{self.gap}", values)]
 
@@ -353,6 +356,7 @@ def cover_of(
     purpose: Purpose = "count",
     keep_alarms: bool = False,
     changed: tuple[Message, ...] = (),
+    not_decoded: float = 0.0,
 ) -> Cover:
     """Whether an operating point has intervals for boxes of a source.
 
@@ -362,6 +366,7 @@ def cover_of(
         purpose: Purpose of the count; intervals are calibrated for "count".
         keep_alarms: Whether tracklets that the weights classify as false alarms are counted.
         changed: The settings of tracklets that differ from those of the calibration.
+        not_decoded: Largest share of the frames of a procedure that do not decode.
     """
     calibration, gap = point.calibration, _gap(point, source)
     if not gap and purpose != "count":
@@ -370,7 +375,9 @@ def cover_of(
         gap = "alarms kept"
     if not gap and changed:
         gap = "tracks"
-    return Cover(source, calibration, gap, changed)
+    if not gap and not_decoded > MOST_NOT_DECODED:
+        gap = "not decoded"
+    return Cover(source, calibration, gap, changed, not_decoded)
 
 
 def point_for_boxes(
@@ -381,6 +388,7 @@ def point_for_boxes(
     *,
     purpose: Purpose,
     keep_alarms: bool,
+    not_decoded: float = 0.0,
 ) -> tuple[OperatingPoint, Cover]:
     """The operating point that weights record, for a count of boxes, and whether it has intervals.
 
@@ -391,6 +399,7 @@ def point_for_boxes(
         origin: The detector of the boxes; its record states thresholds of tracks.
         purpose: Purpose for which the price of a polyp is chosen.
         keep_alarms: As for `cover_of`.
+        not_decoded: As for `cover_of`.
     """
     point = recorded_point(record.operating).at(purpose)
     annotated = source.boxes == ANNOTATED
@@ -410,7 +419,14 @@ def point_for_boxes(
         for name, value in counted.items()
         if value != calibrated[name]
     )
-    cover = cover_of(point, source, purpose=purpose, keep_alarms=keep_alarms, changed=changed)
+    cover = cover_of(
+        point,
+        source,
+        purpose=purpose,
+        keep_alarms=keep_alarms,
+        changed=changed,
+        not_decoded=not_decoded,
+    )
     return cover.applied(point), cover
 
 
@@ -426,9 +442,7 @@ def _gap(point: OperatingPoint, source: BoxSource) -> Gap:
         source.material,
     ):
         return "material"
-    if point.spread is None:
-        return "few"
-    return "unread" if source.unread > MOST_UNREAD else _rate_gap(calibration.fps, source.fps)
+    return "few" if point.spread is None else _rate_gap(calibration.fps, source.fps)
 
 
 def _rate_gap(calibrated: float | None, fps: float | None) -> Gap:

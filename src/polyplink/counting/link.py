@@ -19,7 +19,7 @@ from polyplink.core.arrays import Flags
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.interval import ASK_BELOW_MESSAGE, Cover, Coverage, point_for_boxes
-from polyplink.data.origin import box_source, read_origin
+from polyplink.data.origin import box_source, read_origin, share_not_decoded
 from polyplink.data.tables import DataSet, read_data
 from polyplink.encoders.encode import Embeddings
 from polyplink.tracklets.box_runs import box_frames, box_rows, fill_gaps, numbers_of_boxes, seconds
@@ -357,6 +357,7 @@ def link_part(encoded: "Encoded", *, purpose: Purpose, keep_alarms: bool) -> Lin
         read_origin(encoded.folder),
         purpose=purpose,
         keep_alarms=keep_alarms,
+        not_decoded=share_not_decoded(encoded.folder, prepared.procedures),
     )
     embeddings = encoded.embeddings[encoder.name]
     screened = screen(prepared, embeddings, point, keep_alarms=keep_alarms)

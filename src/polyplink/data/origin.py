@@ -5,7 +5,7 @@ another, so a count must know the source of its boxes. `warnings.json` has the w
 import or detection, which every count of the folder carries.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -69,14 +69,12 @@ class BoxSource:
         material: Kind of images; "mixed" for several kinds.
         fps: Lowest rate of the frames that the detector saw, frames per second; None if that of a
             procedure is unknown, and in weights and counts of earlier versions.
-        unread: Largest share of a procedure's frames that do not decode.
     """
 
     boxes: str
     detector: str | None
     material: Material
     fps: float | None = field(default=None, kw_only=True, metadata=ADDED_LATER)
-    unread: float = field(default=0.0, kw_only=True, compare=False, metadata=ADDED_LATER)
 
 
 def material_of(datasets: Sequence[str]) -> Material:
@@ -113,31 +111,31 @@ def box_source(folder: Path, data: DataSet, procedures: Sequence[str]) -> BoxSou
     rows = data.procedures.filter(pl.col("procedure_id").is_in(list(procedures)))
     material = material_of(rows["dataset"].unique().to_list())
     lowest = cast("float | None", rows["fps"].min())
-    warnings = read_warnings(folder)
-    late = max(
-        _shares(warnings, "live.late"), default=0.0
-    )  # `live` drops frames that come too fast
+    # `live` drops frames that come too fast.
+    late = _largest_share(line for line in read_warnings(folder) if line.kind == "live.late")
     fps = None if lowest is None or rows["fps"].has_nulls() else lowest * (1 - late)
-    unread = max(_shares(warnings, "not_decoded", procedures), default=0.0)
     origin = read_origin(folder)
     if origin is not None:
-        return BoxSource(origin.key, origin.name, material, fps=fps, unread=unread)
+        return BoxSource(origin.key, origin.name, material, fps=fps)
     boxes = data.detections.filter(pl.col("procedure_id").is_in(list(procedures)))
     if boxes.filter(pl.col("score").is_not_null() & pl.col("polyp_id").is_null()).is_empty():
-        return BoxSource(ANNOTATED, None, material, fps=fps, unread=unread)
-    return BoxSource(UNKNOWN, "a detector that is not named", material, fps=fps, unread=unread)
+        return BoxSource(ANNOTATED, None, material, fps=fps)
+    return BoxSource(UNKNOWN, "a detector that is not named", material, fps=fps)
 
 
-def _shares(
-    warnings: Sequence[Message], kind: str, procedures: Sequence[str] | None = None
-) -> list[float]:
-    """Shares of frames that warnings of a kind name, of some procedures or of all."""
-    of_kind = [message.values for message in warnings if message.kind == kind]
-    return [
-        cast("int", values["n"]) / cast("int", values["frames"])
-        for values in of_kind
-        if procedures is None or values["name"] in procedures
-    ]
+def share_not_decoded(folder: Path, procedures: Sequence[str]) -> float:
+    """Largest share of the frames of a procedure that did not decode when it was detected."""
+    return _largest_share(
+        line
+        for line in read_warnings(folder)
+        if line.kind == "not_decoded" and line.values["name"] in procedures
+    )
+
+
+def _largest_share(warnings: Iterable[Message]) -> float:
+    """Largest share of frames that warnings name, `n` of `frames`; 0 without a warning."""
+    numbers = [cast("Mapping[str, int]", line.values) for line in warnings]
+    return max((values["n"] / values["frames"] for values in numbers), default=0.0)
 
 
 def annotated_boxes(folder: Path, data: DataSet) -> pl.DataFrame:
