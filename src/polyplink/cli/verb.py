@@ -35,7 +35,7 @@ from typing import (
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from polyplink.core.errors import PolyplinkError, escape_control, find_named, one_line
+from polyplink.core.errors import PolyplinkError, closest, escape_control, find_named, one_line
 from polyplink.core.results import Progress, Result, silent
 
 if TYPE_CHECKING:
@@ -96,8 +96,6 @@ def _meant(options: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) 
 
     The names of a command's options count too, where they differ: `--as` is `name`.
     """
-    from difflib import get_close_matches
-
     names: dict[str, str] = {}
     for parameter in parameters:
         for detail in details_of(parameter.annotation):
@@ -106,9 +104,9 @@ def _meant(options: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) 
                 names[str(option).lstrip("-").replace("-", "_")] = parameter.name
     names |= {parameter.name: parameter.name for parameter in parameters}
     for option in options:
-        near = get_close_matches(option.rstrip("_"), names, n=1)
+        near = closest(option.rstrip("_"), names)
         if option not in names.values() and near:
-            return f"; did you mean {names[near[0]]}?"
+            return f"; did you mean {names[near]}?"
     return ""
 
 
@@ -220,42 +218,42 @@ _EXPECTED = {bool: "True or False", int: "a whole number", float: "a number", st
 
 
 def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
-    """Refuse a text in place of a number or a switch, and anything but a text in place of a text.
+    """Refuse a value of another type than a parameter takes, where the command would refuse it.
 
-    Otherwise "no" would switch an option on. A fraction or a switch is no whole number. A path may
-    be a text. Parameters that take other classes are checked by the verb.
+    A text is no number or switch (otherwise "no" would switch an option on), and the reverse; a
+    fraction or a switch is no whole number. Other classes are checked by the verb.
     """
     if value is None and type(None) in kinds:
         return
-    expected = [kind for kind in kinds if kind is not type(None)]
-    single = [kind for kind in expected if get_origin(kind) is not Sequence]
-    (several,) = [kind for kind in expected if get_origin(kind) is Sequence] or [None]
-    if any(get_origin(kind) is Callable for kind in expected):
-        is_wrong, needed = not callable(value), "a function"
-    elif set(single) <= {str, Path} and (several is not None or Path in single):
-        is_single = isinstance(value, str | PathLike)
-        is_wrong = not (is_single or (several is not None and _is_sequence(value, several)))
-        needed = "a path" if several is None else f"a list of {_items_of(several)}"
-    else:
-        is_wrong = isinstance(value, str) != (str in expected)
-        is_wrong |= expected == [int] and isinstance(value, bool | float)
-        is_wrong &= set(expected) <= set(_EXPECTED)
-        needed = _EXPECTED.get(expected[0], "")
-    if is_wrong:
+    needed = _needed([kind for kind in kinds if kind is not type(None)], value)
+    if needed:
         raise TypeError(f"{name} is {one_line(repr(value), LONGEST_VALUE)}; give {needed}")
 
 
-def _is_sequence(value: Any, kind: Any) -> bool:
-    """Whether a value can be a sequence of this kind; a mapping, which has keys, is none."""
-    if isinstance(value, Mapping) or not isinstance(value, Iterable):
-        return False
-    items = value if _items_of(kind) == "texts" and isinstance(value, list | tuple) else ()
-    return all(isinstance(item, str | PathLike) for item in items)
+def _needed(kinds: Sequence[Any], value: Any) -> str:
+    """What a parameter of these kinds needs instead of a value; empty if the value fits."""
+    if any(get_origin(kind) is Callable for kind in kinds):
+        return "" if callable(value) else "a function"
 
+    # A path or a text, or several of them; or several numbers.
+    sequences = [kind for kind in kinds if get_origin(kind) is Sequence]
+    if set(kinds) - set(sequences) <= {str, Path} and (sequences or Path in kinds):
+        if isinstance(value, str | PathLike):
+            return ""
+        if not sequences:
+            return "a path"
+        of_texts = set(members_of(get_args(sequences[0])[0])) <= {str, Path}
+        fits = isinstance(value, Iterable) and not isinstance(value, Mapping)  # which has keys
+        if fits and of_texts and isinstance(value, list | tuple):
+            fits = all(isinstance(item, str | PathLike) for item in value)
+        return "" if fits else f"a list of {'texts' if of_texts else 'numbers'}"
 
-def _items_of(kind: Any) -> str:
-    """What a kind of sequence holds, for messages."""
-    return "texts" if set(members_of(get_args(kind)[0])) <= {str, Path} else "numbers"
+    # A single text, number or switch.
+    if not set(kinds) <= set(_EXPECTED):
+        return ""
+    is_wrong = isinstance(value, str) != (str in kinds)
+    is_wrong |= list(kinds) == [int] and isinstance(value, bool | float)
+    return _EXPECTED[kinds[0]] if is_wrong else ""
 
 
 def inform(stage: str, done: int, total: int) -> None:

@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -144,12 +144,18 @@ def find_named(kind: str, name: str, choices: Mapping[str, Named]) -> Named:
     """
     if name in choices:
         return choices[name]
+    near = closest(name, choices)
+    hint = f"did you mean {near}?" if near else f"choose one of: {', '.join(choices)}"
+    raise PolyplinkError(f"no {kind} {name!r}", hint)
+
+
+def closest(name: str, choices: Iterable[str]) -> str | None:
+    """The valid name that is most like an unknown one, ignoring case; None if none is similar."""
     from difflib import get_close_matches  # noqa: PLC0415  # 4 ms that only a mistake needs
 
     by_folded = {choice.casefold(): choice for choice in choices}
     near = get_close_matches(name.casefold(), by_folded, n=1)
-    hint = f"did you mean {by_folded[near[0]]}?" if near else f"choose one of: {', '.join(choices)}"
-    raise PolyplinkError(f"no {kind} {name!r}", hint)
+    return by_folded[near[0]] if near else None
 
 
 @contextmanager
