@@ -1,7 +1,6 @@
 """The visible field of an endoscope."""
 
 import io
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -67,16 +66,15 @@ def test_a_hand_off_warns_about_frames_without_a_border(desk: Desk, counted_fold
 def test_a_missing_frame_does_not_prevent_the_pictures_of_others(
     counted_folder: Path, sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    data = tmp_path / "data"
-    shutil.copytree(sample_run.data, data)
-    desk = Desk(counted_folder, data, field=True)
+    whole = Desk(counted_folder, field=True).picture(0, 0, 0, 640)
+    desk = Desk(counted_folder, field=True)
     last = desk.prepared.detections.filter(procedure_id=desk.names[0])["frame"][-1]
     image = desk.prepared.detections.filter(procedure_id=desk.names[0], frame=last)["image"][0]
-    whole = Desk(counted_folder, field=True)
-    shared = data / desk.pictures.procedures[desk.names[0]]["source"] / image  # by other tests, too
+    source = desk.pictures.procedures[desk.names[0]]["source"]
+    shared = sample_run.data / source / image  # other tests use it, too
     moved = shared.rename(tmp_path / "moved.jpg")
     try:
-        assert desk.picture(0, 0, 0, 640) == whole.picture(0, 0, 0, 640)
+        assert desk.picture(0, 0, 0, 640) == whole
         broken = f"frame {last} of 001-001 cannot be shown .* missing"
         with pytest.raises(PolyplinkError, match=broken):
             desk.frame(0, last)
