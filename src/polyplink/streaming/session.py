@@ -56,7 +56,7 @@ def count_frames(
     """
     errors = [] if errors is None else errors
     feed = Feed(source, speed)
-    last_decoded = -1  # number of a frame
+    decoded = 0  # frames up to the last one that decodes
     at_once = 1 if detector is None else detector.at_once
     find = partial(_with_boxes, detector=detector)
     with record_signals() as caught, closing(_in_order(feed, find, at_once, caught)) as frames:
@@ -66,7 +66,7 @@ def count_frames(
                 _pass_warnings(source, counting)
                 counting.late = feed.dropped
                 if detected is not None and detected[0].decodes:
-                    last_decoded = detected[0].number
+                    decoded = detected[0].number + 1
                 # A recording plays on over frames that do not decode, which are not counted.
                 if detected is not None and (
                     counting.frame(*detected) or source.kind == "recording"
@@ -85,13 +85,12 @@ def count_frames(
     if feed.error is not None:
         is_expected = isinstance(feed.error, PolyplinkError | OSError) and not source.of_program
         if is_expected:
-            counting.warn(_message_of("live.ended", feed.error))
+            counting.warn(_error_message("live.ended", feed.error))
         else:
             errors.append(feed.error)
     if errors:
-        counting.warn(_message_of("live.failed", errors[0]))
-    decoded = last_decoded + 1
-    counting.warn(*_rest_of(source, counting.frames, decoded, was_stopped=bool(caught)))
+        counting.warn(_error_message("live.failed", errors[0]))
+    counting.warn(*_early_end(source, counting.frames, decoded, was_stopped=bool(caught)))
     counting.warn(*late_messages(counting.late, counting.frames))
     if counting.backwards:
         counting.warn(Message("live.left_out", {"n": counting.backwards}))
@@ -104,7 +103,7 @@ def _pass_warnings(source: LiveSource, counting: LiveCount) -> None:
         counting.warn(source.warnings.pop(0))
 
 
-def _rest_of(
+def _early_end(
     source: LiveSource, frames: int, decoded: int, *, was_stopped: bool
 ) -> Sequence[Message]:
     """A warning if a recording was stopped, or a second or more at its end does not decode.
@@ -125,7 +124,7 @@ def _rest_of(
     return ()
 
 
-def _message_of(kind: str, error: Exception) -> Message:
+def _error_message(kind: str, error: Exception) -> Message:
     """The warning of a kind that an error ended the recording or the count."""
     is_named = isinstance(error, PolyplinkError | OSError)  # its message says enough
     why = first_line(error) if is_named else f"{type(error).__name__}: {first_line(error)}"

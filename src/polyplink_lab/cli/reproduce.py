@@ -122,9 +122,9 @@ def reproduce(
 
     find_grid(grid)
     named_weights = named_files("--weights", weights)
-    rows = dict.fromkeys(name for paper in tables for name in paper.subjects)
-    computed = [name for name in rows if not only or name in only]
     encoders = dict.fromkeys(name for paper in published().values() for name in paper.subjects)
+    of_tables = {name for paper in tables for name in paper.subjects}
+    computed = [name for name in encoders if name in of_tables and (not only or name in only)]
     for encoder, path in named_weights.items():
         find_named("encoder or method in the tables", encoder, encoders)
         if encoder not in computed:

@@ -169,7 +169,7 @@ def study(
             continue
         if first is None:
             first = figures
-            _check_columns(columns, first)  # before the other trainings
+            _check_measured(columns, first)  # before the other trainings
         measured.setdefault(name, {})[seed] = resampled
         runs.append(Run(name, seed, folder, figures.figures))
     if first is None or encoded is None:
@@ -213,8 +213,8 @@ def _settings(
     return settings
 
 
-def _check_columns(names: Sequence[str], figures: "EncoderFigures") -> None:
-    """Refuse figures of the tables that are not measured."""
+def _check_measured(names: Sequence[str], figures: "EncoderFigures") -> None:
+    """Refuse columns that an evaluation can have, but whose figures these data did not give."""
     from polyplink.report.comparison import Comparison
     from polyplink.report.evaluation_table import columns
 
