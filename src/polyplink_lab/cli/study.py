@@ -214,7 +214,7 @@ def _settings(
 
 
 def _check_measured(names: Sequence[str], figures: "EncoderFigures") -> None:
-    """Refuse columns that an evaluation can have, but whose figures these data did not give."""
+    """Refuse columns of figures that the first evaluation has not measured."""
     from polyplink.report.comparison import Comparison
     from polyplink.report.evaluation_table import columns
 
