@@ -36,15 +36,18 @@ polyplink is under Apache-2.0. It contains two models, with the terms of their d
 def licence(package: str) -> str:
     """The licence that an installed package states."""
     try:
-        said = metadata(package)
+        package_metadata = metadata(package)
     except PackageNotFoundError:
         return "(not installed where this page was made)"
     classes = [
         classifier.rpartition(":: ")[2]
-        for classifier in said.get_all("Classifier") or ()
+        for classifier in package_metadata.get_all("Classifier") or ()
         if classifier.startswith("License ::") and classifier.rpartition(":: ")[2] != "OSI Approved"
     ]
-    text = said["License-Expression"] or (said["License"] or "").strip().partition("\n")[0]
+    text = (
+        package_metadata["License-Expression"]
+        or (package_metadata["License"] or "").strip().partition("\n")[0]
+    )
     stated = 0 < len(text) < 100 and not text.startswith(("Copyright", "License agreement"))
     return text if stated else ", ".join(classes) or "see the package"
 

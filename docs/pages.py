@@ -180,15 +180,15 @@ def run_notebook(path: Path) -> Any:
     """A notebook with its outputs; it is not run again until it or the package changes."""
     sources = [path, *sorted(SOURCE.rglob("*.py")), *sorted(SOURCE.rglob("*.j2"))]
     key = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    kept = ROOT / ".cache" / "notebooks" / f"{path.stem}-{key}.ipynb"
-    if not kept.is_file():
+    cached = ROOT / ".cache" / "notebooks" / f"{path.stem}-{key}.ipynb"
+    if not cached.is_file():
         notebook = nbformat.read(str(path), as_version=4)
         with tempfile.TemporaryDirectory() as folder:
             paths = {"metadata": {"path": folder}}
             NotebookClient(notebook, timeout=600, resources=paths).execute()
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, str(kept))
-    return nbformat.read(str(kept), as_version=4)
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, str(cached))
+    return nbformat.read(str(cached), as_version=4)
 
 
 def notebook_page(notebook: Any, name: str) -> str:
@@ -454,8 +454,8 @@ def _row(parameter: inspect.Parameter) -> str:
     """The row of an argument or option: name, value, default, help."""
     (kind, several), (_, info, *_) = _plain(parameter), get_args(parameter.annotation)
     name, default = parameter.name.replace("_", "-"), parameter.default
-    given = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
-    names = given or [f"--{name}", *([f"--no-{name}"] if kind is bool else [])]
+    declared = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
+    names = declared or [f"--{name}", *([f"--no-{name}"] if kind is bool else [])]
     if _is_argument(parameter):
         names = [parameter.name.upper()]
     if kind is bool:

@@ -119,10 +119,10 @@ def _import(read: Callable[[Path], Any], folder: Path, done: Done) -> None:
     "\n".join(imported.lines).encode()
     data = imported.data
     sources = data.procedures["source"].str.replace(str(folder), "", literal=True)
-    known = (data.key, repr(data.splits), *sources, *data.detections["image"].unique().sort())
-    if known in done:
+    signature = (data.key, repr(data.splits), *sources, *data.detections["image"].unique().sort())
+    if signature in done:
         return
-    done.add(known)
+    done.add(signature)
     out = folder.parent / "imported"
     shutil.rmtree(out, ignore_errors=True)
     write_data(out, data)
@@ -182,8 +182,8 @@ def _images(folder: Path, _: Done) -> None:
 
 def _video(folder: Path, _: Done) -> None:
     with open_video(_only(folder)) as video:
-        for _number, shown in video.frames(range(min(video.n_frames, 48))):
-            pixels = "lost" if shown is None else shown.rgb()
+        for _number, frame in video.frames(range(min(video.n_frames, 48))):
+            pixels = "lost" if frame is None else frame.rgb()
             assert isinstance(pixels, str) or pixels.shape == (video.height, video.width, 3)
 
 
@@ -242,7 +242,7 @@ def _stored(prepared: Path, folder: Path, _: Done) -> None:
     assert np.array_equal(embeddings.vectors, whole), "vectors of other crops"
 
 
-def _kept(folder: Path, _: Done) -> None:
+def _kept_crops(folder: Path, _: Done) -> None:
     prepared = prepare(folder, TRACKS, workers=1)
     for procedure in prepared.procedures[:1]:  # none where the table lost its rows
         np.asarray(prepared.crops(procedure)).sum()
@@ -254,7 +254,7 @@ def _detected(frames: Path, folder: Path, done: Done) -> None:
     with patch("polyplink.detect.first_pass.PIECE", 8):
         data, _ = detect_into(recordings, MovingBox(), folder, TRACKS)
     assert data.procedures.height == 1
-    _kept(folder, done)
+    _kept_crops(folder, done)
 
 
 def _live(folder: Path, _: Done) -> None:
@@ -400,7 +400,7 @@ def targets(root: Path) -> list[Target]:
         "counted": _desk,
         "stored vectors": partial(_stored, root / "prepared"),
         "stopped detection": partial(_detected, root / "film" / "p1"),
-        "kept crops": _kept,
+        "kept crops": _kept_crops,
         "review requests": partial(review, root / "counted"),
         "live requests": live_page,
         "live": _live,
@@ -699,11 +699,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of the processor, for each kind and round")
     parser.add_argument("--only", default="", help="a kind: cases of it alone")
     parser.add_argument("--case", default="", help="KIND:NUMBER")
-    given = parser.parse_args()
-    only, _, number = given.case.rpartition(":")
-    first, sums = int(number or given.first), Sums()
-    seconds = given.count / 25_000 if given.seconds is None else given.seconds
-    most = 1 if given.case else max(FLOOR, given.count // (1 if given.only else 10))
+    arguments = parser.parse_args()
+    only, _, number = arguments.case.rpartition(":")
+    first, sums = int(number or arguments.first), Sums()
+    seconds = arguments.count / 25_000 if arguments.seconds is None else arguments.seconds
+    most = 1 if arguments.case else max(FLOOR, arguments.count // (1 if arguments.only else 10))
     os.environ["RUST_BACKTRACE"] = "0"
     memory = Path("/dev/shm")
     with (
@@ -715,10 +715,10 @@ def main() -> None:
         root = Path(folder)
         _, status = os.waitpid(_fork(lambda: write_all(root / "whole")), 0)
         assert status == 0
-        wanted = only or given.only
+        wanted = only or arguments.only
         every = [target for target in targets(root / "whole") if wanted in ("", target.name)]
         following = dict.fromkeys((target.name for target in every), first)
-        while not sums.kinds or (sums.total() < given.count and not given.case):
+        while not sums.kinds or (sums.total() < arguments.count and not arguments.case):
             for target in every:
                 at = following[target.name]
                 results, failures = run_kind(target, root, range(at, at + most), seconds)

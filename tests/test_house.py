@@ -145,11 +145,11 @@ def imports() -> dict[str, set[str]]:
 
 def transitive_imports(start: str) -> set[str]:
     """Modules that a module imports, directly or through others."""
-    known, new = set[str](), {start}
+    imported, new = set[str](), {start}
     while new:
-        known |= new
-        new = set[str]().union(*(imports()[name] for name in new)) - known
-    return known
+        imported |= new
+        new = set[str]().union(*(imports()[name] for name in new)) - imported
+    return imported
 
 
 def test_imports_form_no_circle() -> None:

@@ -189,7 +189,7 @@ def check_bags(bags: Any) -> None:
     data.tracklet_of = np.repeat(np.arange(6), count)
     data.polyp_positions = np.linspace(0, 1, len(data.tracklet_of))
     owner = data.tracklet_of[starts]
-    data.procedures, data.polyps, data.known = procedures[owner], polyps[owner], is_known[owner]
+    data.procedures, data.polyps, data.labelled = procedures[owner], polyps[owner], is_known[owner]
     data.positions = np.linspace(0, 1, len(owner))
 
     def drawn(seed: int) -> list[Any]:

@@ -229,9 +229,9 @@ def test_one_polyp_seen_a_few_times_is_linked_and_several_polyps_are_not() -> No
     model = fit_links([[link_terms(labelled, usual)] for labelled in procedures], usual)
     assert isinstance(model, LinkModel)
     for n in (2, 3):
-        one, several = np.zeros(n, dtype=int), np.arange(n)
-        assert model.probability(views_of(one)).min() > 0.5
-        assert model.probability(views_of(several))[np.triu_indices(n, 1)].max() < 0.5
+        same_polyp, different_polyps = np.zeros(n, dtype=int), np.arange(n)
+        assert model.probability(views_of(same_polyp)).min() > 0.5
+        assert model.probability(views_of(different_polyps))[np.triu_indices(n, 1)].max() < 0.5
     assert UsualCosines.of([views_of(np.zeros(1, dtype=int))]) is None
 
 

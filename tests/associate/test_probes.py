@@ -27,11 +27,11 @@ def test_probes_predict_size_and_histology_and_noise_is_refused() -> None:
     with pytest.raises(NotFitted, match=NOT_BETTER):
         fit_size(UNITS, noise, PATIENTS, simulated=False)
     needed = "and at least 9 polyps of two patients are needed"
-    for n, patients, given in (
+    for n, patients, labels_text in (
         (5, list("abcde"), "5 labelled polyps of 5 patients"),
         (9, ["a"] * 9, "9 labelled polyps of 1 patient"),
     ):
-        with pytest.raises(NotFitted, match=f"^{given}, {needed}$"):
+        with pytest.raises(NotFitted, match=f"^{labels_text}, {needed}$"):
             fit_size(UNITS[:n], [3.0] * n, patients, simulated=False)
     with pytest.raises(NotFitted, match="0 of 90"):
         fit_adenoma(UNITS, [False] * 90, PATIENTS, simulated=False)
@@ -50,10 +50,10 @@ def test_a_probe_is_judged_on_patients_that_were_not_in_the_fit() -> None:
 def test_a_polyp_is_predicted_from_all_of_its_tracklets() -> None:
     size = Probe(1.0, (1.0, 0.0), 2.0, False, "")
     vectors = np.array([[2.0, 0.0], [0.0, 5.0], [3.0, 4.0]])
-    one, other = read_polyps(size, None, vectors, np.array([0, 0, 1]))
-    assert (one.size_mm, one.size_low_mm, one.size_high_mm) == (4.5, 2.2, 9.0)  # e^1.5
-    assert other.size_mm == 5.0  # e^1.6
-    assert one.adenoma is None
+    first, second = read_polyps(size, None, vectors, np.array([0, 0, 1]))
+    assert (first.size_mm, first.size_low_mm, first.size_high_mm) == (4.5, 2.2, 9.0)  # e^1.5
+    assert second.size_mm == 5.0  # e^1.6
+    assert first.adenoma is None
     for log_odds, chance in ((-9.0, 0.01), (0.5, 0.62), (9.0, 0.99)):  # none is a certainty
         adenoma = Probe(log_odds, (0.0, 0.0), None, False, "")
         assert read_polyps(None, adenoma, vectors[:1], np.array([0]))[0].adenoma == chance

@@ -117,6 +117,6 @@ def test_published_figures_are_named_and_compared_by_the_values_that_are_shown()
     assert set(by_name) == {name for name in names if not name.startswith(other_figures)}
     compared = {name: pair for name, pair in by_name.items() if pair[1] is not None}
     assert {"mAP", "AUPR", "threshold/FR", "temporal_ap/AssA", "dbscan/IDF1"} <= compared.keys()
-    for name, (shown, resampled) in compared.items():
+    for name, (printed, resampled) in compared.items():
         assert resampled is not None
-        assert resampled.value == pytest.approx(shown.value), name
+        assert resampled.value == pytest.approx(printed.value), name

@@ -430,9 +430,9 @@ def test_procedures_of_a_patient_and_images_of_a_recording_are_held_out_together
     data = read_data(copied)
     one_patient = data.procedures.with_columns(patient=pl.lit("a"))
     write_data(copied, DataSet.of(data.detections, one_patient, data.polyps, data.splits))
-    one = succeed(*train, "-o", tmp_path / "one.onnx")
-    assert "the procedures are of one patient, so none is held out" in one.stderr
-    assert "are of one recording, so none is held out" in one.stderr
+    of_one_patient = succeed(*train, "-o", tmp_path / "one.onnx")
+    assert "the procedures are of one patient, so none is held out" in of_one_patient.stderr
+    assert "are of one recording, so none is held out" in of_one_patient.stderr
     assert first < set(read_record(tmp_path / "one.onnx").trained_on)
 
 
@@ -442,8 +442,8 @@ def test_a_detector_trained_further_records_what_trained_the_first_one(
 ) -> None:
     monkeypatch.setattr("polyplink.learn.detector.fit.fit_detector", keep_start)
     first, out = tmp_path / "first.onnx", tmp_path / "further.onnx"
-    known = ("elsewhere", "001-003")
-    write_answer(first, DetectorRecord("yolov8", trained_on=known, datasets=("elsewhere",)))
+    trained_on = ("elsewhere", "001-003")
+    write_answer(first, DetectorRecord("yolov8", trained_on=trained_on, datasets=("elsewhere",)))
     train = ("train-detector", sample_run.data, "--frames", "1", "--side", "64", "--init")
     succeed(*train, DETECTOR, "-o", tmp_path / "s.onnx", "--held", "0")
     before, after = map(read_record, (shipped_model(DETECTOR).path, tmp_path / "s.onnx"))

@@ -113,12 +113,12 @@ def test_each_training_starts_from_its_predecessor(
 def test_stand_ins_depend_only_on_their_name(sample_run: SampleRun, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, sample_run.data, stand_in=True, device="cpu")
     crops = np.random.default_rng(0).integers(0, 255, (4, 48, 48, 3), dtype=np.uint8)
-    one, same, other = (
+    first, same, other = (
         untrained_stand_in(n, workspace) for n in ("dinov2-s", "dinov2-s", "endovit")
     )
-    assert np.array_equal(one.embedder(crops, [4]), same.embedder(crops, [4]))
-    assert not np.allclose(one.embedder(crops, [4]), other.embedder(crops, [4]))
-    assert one.key != other.key
+    assert np.array_equal(first.embedder(crops, [4]), same.embedder(crops, [4]))
+    assert not np.allclose(first.embedder(crops, [4]), other.embedder(crops, [4]))
+    assert first.key != other.key
     assert stand_in_recipe("endovit") is None
     assert stand_in_recipe("endofm-supervised") is None
     for name in ("ntssl-frame", "ta384-temporally-aware-7x8"):

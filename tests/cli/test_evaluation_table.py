@@ -87,9 +87,9 @@ def test_all_tasks_have_columns_and_the_best_figures_are_bold() -> None:
         with pytest.raises(PolyplinkError, match=f"no figure '{name}'; --columns takes "):
             check_columns([name], replace(settings, tasks=tasks), ())
     # Differences to print: of the headline, and of clusterers also some that are always printed.
-    shown = table.with_headline(["threshold/FR"])
+    with_headline = table.with_headline(["threshold/FR"])
     _, between_methods, _, between_clusterers = difference_tables(
-        shown, {name: evaluation.minus_clusterer[name] for name in ("ours", "noise")}
+        with_headline, {name: evaluation.minus_clusterer[name] for name in ("ours", "noise")}
     )[:4]
     assert [str(cell) for cell in between_methods.columns[0].cells] == ["threshold/FR"]
     names = [str(cell) for cell in between_clusterers.columns[0].cells]

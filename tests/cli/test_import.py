@@ -328,11 +328,11 @@ def test_the_detector_of_merged_boxes_stays_if_it_is_the_same(
     set_folders: tuple[Path, Path, Path],
 ) -> None:
     a, b, out = set_folders
-    for folder, key, kept in ((a, "9f", False), (b, "9f", True), (b, "other", False)):
+    for folder, key, same_detector in ((a, "9f", False), (b, "9f", True), (b, "other", False)):
         write_origin(folder, BoxesOrigin(key, "YOLO", high=0.6))
         warnings = " ".join(merge_data(out, [a, b]).warnings)
-        assert read_origin(out) == (BoxesOrigin("9f", "YOLO", high=0.6) if kept else None)
-        assert ("different detectors" in warnings) != kept
+        assert read_origin(out) == (BoxesOrigin("9f", "YOLO", high=0.6) if same_detector else None)
+        assert ("different detectors" in warnings) != same_detector
 
 
 def test_scenes_are_merged(set_folders: tuple[Path, Path, Path]) -> None:

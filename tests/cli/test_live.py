@@ -262,7 +262,7 @@ def test_frames_of_a_program_are_counted_with_a_callback(
 
 
 @pytest.mark.parametrize(
-    ("broken", "fault", "shown"),
+    ("broken", "fault", "message"),
     [
         ("frames", TimeoutError("the card is gone"), "the card is gone"),
         ("on_event", BrokenPipeError("the card is gone"), "the card is gone"),
@@ -270,7 +270,7 @@ def test_frames_of_a_program_are_counted_with_a_callback(
     ],
 )
 def test_an_error_of_a_program_is_raised_when_the_report_is_written(
-    sample_run: SampleRun, tmp_path: Path, broken: str, fault: Exception, shown: str
+    sample_run: SampleRun, tmp_path: Path, broken: str, fault: Exception, message: str
 ) -> None:
     def frames() -> Iterator[TimedFrame]:
         yield from ((k / 25, image) for k, image in enumerate(film(sample_run)))
@@ -297,7 +297,7 @@ def test_an_error_of_a_program_is_raised_when_the_report_is_written(
     assert heard[-1] == ("opened" if broken == "on_event" else "finished")
     summary = json.loads((tmp_path / "count" / "count.json").read_text())
     assert summary["procedures"][0]["tracklets"] == 1
-    assert summary["warnings"][0] == f"The count broke off: {shown}"
+    assert summary["warnings"][0] == f"The count broke off: {message}"
 
 
 def test_time_that_goes_backwards_gives_one_warning_and_loses_nothing(
@@ -510,11 +510,11 @@ def test_a_count_that_drops_most_frames_has_no_interval(
     calibration = Calibration("annotated", None, "recordings", 40, views=50, fps=source.fps)
     cover = Cover(BoxSource("annotated", None, "recordings", fps=source.fps), calibration, "")
     counting = LiveCount(source, encoder, point, tmp_path, lambda event: None, cover=cover)
-    shown = []
+    has_basis = []
     for counting.frames, counting.late in ((0, 0), (100, 30), (100, 50), (200, 70)):
         counting.show()
-        shown.append(bool(json.loads(counting.state)["basis"]["en"]))
-    assert shown == [True, True, False, True]
+        has_basis.append(bool(json.loads(counting.state)["basis"]["en"]))
+    assert has_basis == [True, True, False, True]
 
 
 @pytest.mark.parametrize(

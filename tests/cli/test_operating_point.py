@@ -104,27 +104,29 @@ def test_the_error_of_a_count_includes_false_alarms_and_missed_polyps() -> None:
 def test_prices_are_chosen_where_the_number_of_polyps_is_known() -> None:
     polyps: list[str | None] = ["a", "a", "b", "b", "c", "d", "c", "d"]
     procedures = [tracklets(f"v{i}", polyps[: 5 + i % 4]) for i in range(24)]
-    known = {p.procedure_id: len(set(p.polyps)) for p in procedures[::2]}
+    true_counts = {p.procedure_id: len(set(p.polyps)) for p in procedures[::2]}
     named = pl.when(pl.col("polyp_id") < "c").then("polyp_id")
     partly = [
-        p if p.procedure_id in known else replace(p, table=p.table.with_columns(polyp_id=named))
+        p
+        if p.procedure_id in true_counts
+        else replace(p, table=p.table.with_columns(polyp_id=named))
         for p in procedures
     ]
-    point = find_operating_point(partly, polyps=known)
+    point = find_operating_point(partly, polyps=true_counts)
     assert point.error is not None
     assert point.error < 0.5  # 1.0 with the surplus of the others
-    off = [len(link(p, point).names) - known[p.procedure_id] for p in procedures[::2]]
+    off = [len(link(p, point).names) - true_counts[p.procedure_id] for p in procedures[::2]]
     assert np.abs(off).mean() < 0.5
 
 
 def test_where_polyps_are_known_of_one_patient_alone_those_with_tracklets_are_counted() -> None:
     procedures = [tracklets(f"v{i}", ["a", "a", "b", "b", "c"]) for i in range(10)]
-    known = {procedure.procedure_id: 4 for procedure in procedures[1:]}
-    for names in (["v1"], list(known)):  # of one procedure, and of nine of one patient
+    true_counts = {procedure.procedure_id: 4 for procedure in procedures[1:]}
+    for names in (["v1"], list(true_counts)):  # of one procedure, and of nine of one patient
         point = find_operating_point(
             procedures,
-            polyps={name: known[name] for name in names},
-            patients={"v0": "p0"} | dict.fromkeys(known, "p1"),
+            polyps={name: true_counts[name] for name in names},
+            patients={"v0": "p0"} | dict.fromkeys(true_counts, "p1"),
         )
         assert point.error is not None
         assert (bool(point.prices), point.spread) == (True, None)

@@ -184,13 +184,13 @@ def test_files_change_together_and_a_committed_change_is_finished(
 def test_a_change_of_subfolders_is_finished_wherever_it_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = math.inf  # file events until the process is killed
+    events_left = math.inf  # file events until the process is killed
 
     def until_killed(event: Callable[..., Any]) -> Callable[..., Any]:
         def act(*args: Any, **options: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
+            nonlocal events_left
+            events_left -= 1
+            if events_left < 0:
                 raise KeyboardInterrupt
             return event(*args, **options)
 
@@ -205,13 +205,13 @@ def test_a_change_of_subfolders_is_finished_wherever_it_was_killed(
         monkeypatch.setattr(Path, name, until_killed(getattr(Path, name)))
     interrupted = 0
     for events in range(20):
-        folder, left = tmp_path / str(events), math.inf
+        folder, events_left = tmp_path / str(events), math.inf
         write(folder, "old", "table", "stays/x", "mot/a/gt", "mot/b/gt", "mot/side")
         with suppress(KeyboardInterrupt), change_folder(folder, ("mot", "coco")) as new:
             write(new, "new", "table", "mot/b/gt", "coco/c")
-            left = events
-        interrupted += left < 0
-        left = math.inf
+            events_left = events
+        interrupted += events_left < 0
+        events_left = math.inf
         finish_change(folder)
         paths = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
         files = {name: path.read_text() for name, path in paths.items() if path.is_file()}

@@ -96,7 +96,7 @@ def test_a_number_before_a_plural_has_a_singular_form() -> None:
 
 def test_the_catalogue_has_exactly_the_texts_that_are_used() -> None:
     kinds, starts = used_in_programs()
-    known = {kind for name in catalogue("en") for kind in (name, without_form(name))}
+    catalogued = {kind for name in catalogue("en") for kind in (name, without_form(name))}
     unused = [
         kind
         for kind in catalogue("en")
@@ -107,7 +107,7 @@ def test_the_catalogue_has_exactly_the_texts_that_are_used() -> None:
     called_kinds = set(re.findall(called, written(".py", ".j2", ".js")))
     called_kinds |= set(re.findall(r'\bcount\("([\w.]+)"', written(".js")))
     called_kinds |= set(re.findall(r'"((?:import|place)\.[\w.]+)"', written(".py")))
-    assert called_kinds - known == set()
+    assert called_kinds - catalogued == set()
 
 
 def messages_in_programs() -> Iterator[tuple[str, set[str]]]:

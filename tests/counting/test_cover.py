@@ -328,12 +328,12 @@ def test_intervals_and_single_numbers_are_right_in_nine_of_ten(seed: int) -> Non
 
 
 def test_what_intervals_hold_is_said_only_where_a_procedure_has_one() -> None:
-    one, other = CountedProcedure("v"), CountedProcedure("w", low=1, high=3)
+    first, other = CountedProcedure("v"), CountedProcedure("w", low=1, high=3)
     count = Count(
-        "weights", "crops", PrepareSettings(), to_plain(POINT), (one,), cover_of(POINT, SOURCE)
+        "weights", "crops", PrepareSettings(), to_plain(POINT), (first,), cover_of(POINT, SOURCE)
     )
     assert count.basis is None
-    with_interval = replace(count, procedures=(one, other))
+    with_interval = replace(count, procedures=(first, other))
     assert str(with_interval.basis).startswith("A 90 % interval holds the true number in 9 of 10")
 
 

@@ -62,17 +62,17 @@ def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) 
     screened = screen(prepared, random_vectors(prepared), rejects_all)
     assert set(screened.alarms["procedure_id"]) == {"001-001"}
     assert screened.alarms.height > 0
-    kept = screened.prepared.tracklets
-    assert kept["tracklet_id"].to_list() == (
+    tracklets = screened.prepared.tracklets
+    assert tracklets["tracklet_id"].to_list() == (
         prepared.tracklets.filter(~detected)["tracklet_id"].to_list()
     )
-    assert kept["shows_polyp"].null_count() == kept.height
+    assert tracklets["shows_polyp"].null_count() == tracklets.height
     nothing = screen(prepared, random_vectors(prepared), rejects_all, keep_alarms=True).alarms
     assert nothing.is_empty()
 
 
 @pytest.mark.parametrize(
-    ("directions", "kept"),
+    ("directions", "directions_kept"),
     [
         # Probabilities of showing a polyp: a 0.5, b 0.6, c 0.3, d 0.9.
         ("abccdb", "bdb"),  # the two of b together 0.84, those of c 0.51
@@ -82,7 +82,7 @@ def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) 
     ],
 )
 def test_tracklets_of_one_polyp_reach_the_threshold_of_false_alarms_together(
-    data: Path, tmp_path: Path, directions: str, kept: str
+    data: Path, tmp_path: Path, directions: str, directions_kept: str
 ) -> None:
     prepared = detected_procedure(data, tmp_path)
     embeddings = Embeddings(
@@ -95,7 +95,10 @@ def test_tracklets_of_one_polyp_reach_the_threshold_of_false_alarms_together(
     alarms = AlarmModel(0.0, (0.0,) * len(FEATURES), odds, 2 / 3, "")
     screened = screen(prepared, embeddings, replace(LINKED, alarms=alarms))
     names = screened.prepared.tracklets["tracklet_id"].to_list()
-    assert "".join(directions[embeddings.tracklet_ids.index(name)] for name in names) == kept
+    assert (
+        "".join(directions[embeddings.tracklet_ids.index(name)] for name in names)
+        == directions_kept
+    )
     assert len(names) + screened.alarms.height == 6
     # Without links, each is judged alone.
     alone = screen(prepared, embeddings, replace(untuned("a test"), alarms=alarms))
@@ -125,11 +128,11 @@ def test_links_are_fitted_on_annotated_tracklets_beside_those_of_a_detector(tmp_
     settings = PrepareSettings(tracks=TrackSettings(bridge=0.0))  # a track per view
     prepared = prepare(tmp_path, settings, with_crops=False)
     polyp = pl.concat_str("procedure_id", pl.col("first_frame") // (3 * 42), separator="_")
-    shown = pl.when(pl.col("first_frame") < 5 * 42).then(polyp)
+    polyp_of_view = pl.when(pl.col("first_frame") < 5 * 42).then(polyp)
     labelled = replace(
         prepared,
         tracklets=prepared.tracklets.with_columns(
-            polyp_id=pl.when(detected).then(shown).otherwise("polyp_id")
+            polyp_id=pl.when(detected).then(polyp_of_view).otherwise("polyp_id")
         ),
     )
     patients = {name: name for name in prepared.procedures}
@@ -155,9 +158,9 @@ def test_procedures_without_polyps_count_only_where_all_are_annotated(data: Path
     part = DataSet.of(
         tables.detections.filter(annotated), tables.procedures, tables.polyps.filter(annotated)
     )
-    known = dict.fromkeys(names[1:], 2)
-    assert true_counts(part, names, every=False) == known
-    assert true_counts(part, names, every=True) == {names[0]: 0} | known
+    annotated_counts = dict.fromkeys(names[1:], 2)
+    assert true_counts(part, names, every=False) == annotated_counts
+    assert true_counts(part, names, every=True) == {names[0]: 0} | annotated_counts
 
 
 def test_the_number_of_polyps_is_unknown_with_a_box_of_an_unknown_polyp(

@@ -160,8 +160,8 @@ def test_repeated_boxes_are_left_out() -> None:
         ("thrice", "v", 0, 1, 1, 5, 5, 0.5),
     )
     faults = Faults()
-    kept = without_repeated(check_boxes(boxes, faults), faults)
-    assert kept["at"].to_list() == ["first", "score", "frame"]
+    unique_boxes = without_repeated(check_boxes(boxes, faults), faults)
+    assert unique_boxes["at"].to_list() == ["first", "score", "frame"]
     assert [*map(str, faults.messages)] == [
         "2 x box that repeats another of its frame, left out (first: again (1, 1, 5, 5))"
     ]

@@ -27,19 +27,21 @@ def place_among_empty_candidates(rows: np.ndarray, n: int) -> np.ndarray:
 
 def outputs_of(layout: str) -> dict[str, np.ndarray]:
     """Outputs of a detector of the layout for BOXES with SCORES, all of class 0 of two."""
-    one, two = SCORES[:, None], np.zeros((2, 1))
+    scores, zeros = SCORES[:, None], np.zeros((2, 1))
     labels = np.zeros(2, np.int64)
     match layout:
         case "yolov5":
-            rows = np.concatenate([centre_and_size(BOXES), one / 0.95, one * 0 + 0.95, two], 1)
+            rows = np.concatenate(
+                [centre_and_size(BOXES), scores / 0.95, scores * 0 + 0.95, zeros], 1
+            )
             return {"output": place_among_empty_candidates(rows, 1200)}
         case "yolov8":
-            rows = np.concatenate([centre_and_size(BOXES), one, two], 1)
+            rows = np.concatenate([centre_and_size(BOXES), scores, zeros], 1)
             return {"output0": place_among_empty_candidates(rows, 1200).transpose(0, 2, 1)}
         case "nms":
-            return {"output0": np.concatenate([BOXES, one, two], 1)[None]}
+            return {"output0": np.concatenate([BOXES, scores, zeros], 1)[None]}
         case "nms7":
-            return {"output": np.concatenate([two, BOXES, two, one], 1)}
+            return {"output": np.concatenate([zeros, BOXES, zeros, scores], 1)}
         case "nms4":
             return {
                 "num_dets": np.array([[2]]),
@@ -59,7 +61,7 @@ def outputs_of(layout: str) -> dict[str, np.ndarray]:
             boxes[0, :2] = centre_and_size(BOXES) / SIZE
             return {"logits": logits, "pred_boxes": boxes}
         case "rtdetr8":
-            rows = np.concatenate([centre_and_size(BOXES) / SIZE, one], 1)
+            rows = np.concatenate([centre_and_size(BOXES) / SIZE, scores], 1)
             return {"output0": rows[None]}
         case "rtdetr":
             return {"labels": labels[None], "boxes": BOXES[None], "scores": SCORES[None]}

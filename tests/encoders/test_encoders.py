@@ -131,9 +131,9 @@ def test_gradients_reach_every_parameter(kind: str) -> None:
 def test_the_tracklet_encoder_ignores_the_order_of_frames() -> None:
     encoder, frames = random_encoder(TRANSFORMER), random_crops(9)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
-    one, two = encoder(frames, [9]), encoder(frames[order], [9])
-    assert torch.allclose(one.tracklet, two.tracklet, atol=1e-5)
-    assert torch.allclose(one.frames[order], two.frames, atol=1e-5)
+    ordered, permuted = encoder(frames, [9]), encoder(frames[order], [9])
+    assert torch.allclose(ordered.tracklet, permuted.tracklet, atol=1e-5)
+    assert torch.allclose(ordered.frames[order], permuted.frames, atol=1e-5)
 
 
 @torch.no_grad()
@@ -284,14 +284,14 @@ def test_dark_and_hazy_crops_are_corrected_and_others_stay() -> None:
     factors, offsets = torch.tensor([[1, 0.3, 0.1, 0.0, 0.3, 0.01], [0, 0, 0, 0, 0.4, 0.2]])
     crops = random_crops(6).float() / 255
     crops = crops * factors[:, None, None, None] + offsets[:, None, None, None]
-    zero, one = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
+    zeros, ones = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
     expected = torch.stack([with_light(crop, 0.25, 0.16) for crop in crops])
-    assert torch.allclose(to_pixels(crops, zero, one, 0.25, 0.16).permute(0, 2, 3, 1), expected)
+    assert torch.allclose(to_pixels(crops, zeros, ones, 0.25, 0.16).permute(0, 2, 3, 1), expected)
     stored = (crops * 255).round().to(torch.uint8)
     expected = torch.stack([with_light(crop / 255, 0.25, 0.16) for crop in stored.float()])
-    actual = to_pixels(stored, zero, one, 0.25, 0.16)
+    actual = to_pixels(stored, zeros, ones, 0.25, 0.16)
     assert torch.allclose(actual.permute(0, 2, 3, 1), expected, atol=1e-6)
-    assert torch.equal(actual[0], to_pixels(stored, zero, one)[0])
+    assert torch.equal(actual[0], to_pixels(stored, zeros, ones)[0])
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

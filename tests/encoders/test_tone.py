@@ -84,8 +84,8 @@ def test_whitened_statistics_have_equal_variances_up_to_shrinkage() -> None:
 
 
 def test_crops_that_do_not_vary_are_refused_not_fitted_to_nan() -> None:
-    one = torch.rand(1, 5)
-    for crops in (one, one.repeat(3, 1)):
+    vector = torch.rand(1, 5)
+    for crops in (vector, vector.repeat(3, 1)):
         with pytest.raises(PolyplinkError, match="too few to fit whitening or tone to"):
             fit_whitening(crops, SHRINKAGE)
     with pytest.raises(PolyplinkError, match="no polyp has two views"):

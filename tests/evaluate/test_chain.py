@@ -65,14 +65,14 @@ def test_a_tracklet_of_two_polyps_is_mixed_and_detects_the_longer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_true", "x", "shown"), [(2, 0.0, "a"), (1, 0.0, None), (4, 5.0, "a"), (4, 6.0, None)]
+    ("n_true", "x", "polyp"), [(2, 0.0, "a"), (1, 0.0, None), (4, 5.0, "a"), (4, 6.0, None)]
 )
 def test_a_tracklet_shows_a_polyp_if_half_of_its_boxes_overlap_it_by_0_3(
-    n_true: int, x: float, shown: str | None
+    n_true: int, x: float, polyp: str | None
 ) -> None:
     """Of four boxes of width 10; at an offset of 5 the IoU is 1/3, at 6 it is 1/4."""
     matched = match_tracklets(true_boxes(("a", 0, n_true, 0.0)), counted_boxes((1, 0, 4, x)))
-    assert matched["polyp_id"].to_list() == [shown]
+    assert matched["polyp_id"].to_list() == [polyp]
 
 
 def test_of_two_polyps_with_equal_overlap_always_the_same_one_is_matched() -> None:

@@ -25,17 +25,19 @@ def clustered(draw: st.DrawFn) -> tuple[np.ndarray, list[str | None]]:
 
 
 def naive(labels: np.ndarray, polyps: list[str | None]) -> dict[str, float]:
-    known = [i for i, polyp in enumerate(polyps) if polyp is not None]
+    labelled = [i for i, polyp in enumerate(polyps) if polyp is not None]
     tp = fp = fn = tn = 0
-    for i, j in combinations(known, 2):
+    for i, j in combinations(labelled, 2):
         together, same = labels[i] == labels[j], polyps[i] == polyps[j]
         tp += together and same
         fp += together and not same
         fn += same and not together
         tn += not same and not together
-    clusters, true = len({labels[i] for i in known}), len({polyps[i] for i in known})
+    clusters, true = len({labels[i] for i in labelled}), len({polyps[i] for i in labelled})
     # As published: sums over the n x n matrix, with each pair twice and the diagonal.
-    all_pairs = [(labels[i] == labels[j], polyps[i] == polyps[j]) for i in known for j in known]
+    all_pairs = [
+        (labels[i] == labels[j], polyps[i] == polyps[j]) for i in labelled for j in labelled
+    ]
     hits = sum(together and same for together, same in all_pairs)
     predicted, true_pairs = sum(t for t, _ in all_pairs), sum(s for _, s in all_pairs)
 

@@ -18,8 +18,8 @@ def frames_of(n: int) -> tuple[list[Floats], list[Floats]]:
     rng = np.random.default_rng(4)
     truth = [rng.uniform([0, 0, 20, 20], [50, 50, 70, 70], (k % 3, 4)) for k in range(n)]
     predicted = []
-    for known in truth:
-        near = known[rng.random(len(known)) < 0.8] + rng.normal(0, 3, 4)
+    for true_boxes in truth:
+        near = true_boxes[rng.random(len(true_boxes)) < 0.8] + rng.normal(0, 3, 4)
         other = rng.uniform([0, 0, 10, 10], [50, 50, 60, 60], (2, 4))
         boxes = np.concatenate([near, other])
         predicted.append(np.concatenate([boxes, rng.random((len(boxes), 1))], 1))
@@ -28,7 +28,9 @@ def frames_of(n: int) -> tuple[list[Floats], list[Floats]]:
 
 def without_polyp(predicted: list[Floats], truth: list[Floats]) -> list[Floats]:
     """The boxes of the frames without a true box."""
-    return [boxes for boxes, known in zip(predicted, truth, strict=True) if not len(known)]
+    return [
+        boxes for boxes, true_boxes in zip(predicted, truth, strict=True) if not len(true_boxes)
+    ]
 
 
 def test_average_precision_equals_its_definition() -> None:

@@ -154,8 +154,8 @@ def test_all_tasks_give_their_figures_and_tables() -> None:
     values = [figures[f"{name}/FR"].value or 0 for name in ("ap", "threshold")]
     assert difference == pytest.approx(values[0] - values[1])
     assert tables["queries"]["method"].unique(maintain_order=True).to_list() == ["ours", "worse"]
-    known = sum(name is not None for name in names)
-    assert tables["assignment"].height == 2 * 2 * known
+    n_labelled = sum(name is not None for name in names)
+    assert tables["assignment"].height == 2 * 2 * n_labelled
     assert tables["curve"].height == 2 * (3 + 2)
     json.dumps(to_plain(result), allow_nan=False)
 

@@ -128,9 +128,9 @@ def test_the_best_method_is_nearest_to_the_ideal_of_the_figure() -> None:
 
 
 def test_no_method_is_marked_without_an_interval() -> None:
-    one = resampled_mean([1.0], [1.0], draw_weights(1, resamples=9))
+    best = resampled_mean([1.0], [1.0], draw_weights(1, resamples=9))
     other = resampled_mean([0.5], [1.0], draw_weights(1, resamples=9))
-    assert no_different({"a": one, "b": other}) == ()
-    assert no_different({"a": one}) == ()
+    assert no_different({"a": best, "b": other}) == ()
+    assert no_different({"a": best}) == ()
     undefined = resampled_mean([0.0], [0.0], draw_weights(1, resamples=9))
-    assert no_different({"a": one, "b": undefined}) == ()
+    assert no_different({"a": best, "b": undefined}) == ()

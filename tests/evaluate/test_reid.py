@@ -29,8 +29,8 @@ WEIGHTS[0] = 0  # an empty resample
 
 def naive_pairs(vectors: np.ndarray, names: list[str | None]) -> tuple[list[bool], list[float]]:
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    known = [i for i, name in enumerate(names) if name is not None]
-    pairs = list(combinations(known, 2))
+    labelled = [i for i, name in enumerate(names) if name is not None]
+    pairs = list(combinations(labelled, 2))
     return [names[i] == names[j] for i, j in pairs], [float(unit[i] @ unit[j]) for i, j in pairs]
 
 
@@ -148,8 +148,8 @@ def test_pairs_of_one_class_give_no_figures(polyps: list[str | None]) -> None:
 
 def cosines_of_pairs(vectors: np.ndarray, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     """Cosines of all pairs of known polyps (p,), and whether they show the same one (p,)."""
-    known = np.flatnonzero(samples.known)
-    i, j = (known[side] for side in np.tril_indices(known.size, -1))
+    labelled = np.flatnonzero(samples.labelled)
+    i, j = (labelled[side] for side in np.tril_indices(labelled.size, -1))
     unit = unit_rows(vectors)
     return (unit[i] * unit[j]).sum(axis=1), samples.polyp[i] == samples.polyp[j]
 
@@ -189,7 +189,7 @@ def test_reid_rows_are_over_the_pairs_within_each_procedure() -> None:
     rows = reid_rows(unit, samples)
     assert [row["procedure"] for row in rows] == list(samples.procedures)
     for place, row in enumerate(rows):
-        members = np.flatnonzero((samples.procedure == place) & samples.known)
+        members = np.flatnonzero((samples.procedure == place) & samples.labelled)
         pairs = [(i, j) for k, i in enumerate(members) for j in members[k + 1 :]]
         same = [bool(samples.polyp[i] == samples.polyp[j]) for i, j in pairs]
         assert (row["positives"], row["negatives"]) == (sum(same), len(same) - sum(same))

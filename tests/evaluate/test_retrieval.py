@@ -35,11 +35,11 @@ def naive_precision(ranks: list[int]) -> float:
 def assert_naive(retrieval: Retrieval, unit: np.ndarray, samples: Samples) -> None:
     """Assert that all fields equal a loop over queries in double precision."""
     scores = cosines(unit, unit)
-    known = np.flatnonzero(samples.known)
+    labelled = np.flatnonzero(samples.labelled)
     for row in range(len(unit)):
-        others = known[known != row]
+        others = labelled[labelled != row]
         match = samples.polyp[others] == samples.polyp[row]
-        if not samples.known[row] or not others.size:
+        if not samples.labelled[row] or not others.size:
             assert (retrieval.nearest[row], retrieval.best_rank[row]) == (-1, 0)
             assert np.isnan(retrieval.nearest_similarity[row])
             continue
@@ -74,8 +74,8 @@ def test_retrieval_equals_a_naive_loop_over_queries(
         retrieval = retrieve(vectors, samples)
     assert_naive(retrieval, unit_rows(vectors), samples)
     assert retrieval.unlabelled == unknown
-    known = samples.known & ~retrieval.valid
-    assert retrieval.unmatched == known.sum()
+    without_match = samples.labelled & ~retrieval.valid
+    assert retrieval.unmatched == without_match.sum()
     assert retrieval.mean_ap == pytest.approx(retrieval.ap[retrieval.valid].mean())
 
 
@@ -118,8 +118,8 @@ def test_errors_of_float32_are_below_the_tolerance(width: int) -> None:
 
 
 def test_queries_without_labels_or_matches_have_no_figures() -> None:
-    unknown = replace(random_samples()[1], known=np.zeros(30, dtype=np.bool_))
-    assert not retrieve(random_samples()[0], unknown).valid.any()
+    unlabelled = replace(random_samples()[1], labelled=np.zeros(30, dtype=np.bool_))
+    assert not retrieve(random_samples()[0], unlabelled).valid.any()
     samples = Samples.of(["a", "b"], ["v"] * 2, ["p", "q"], [0, 0])
     retrieval = retrieve(np.eye(2), samples)
     assert (retrieval.mean_ap, retrieval.unmatched) == (None, 2)
@@ -135,11 +135,11 @@ def test_figures_as_published_equal_torchmetrics(seed: int, unknown: int, noise:
     torchmetrics = pytest.importorskip("torchmetrics.retrieval")
     vectors, samples, _ = random_samples(seed, unknown, noise)
     unit = torch.from_numpy(unit_rows(vectors))
-    known = np.flatnonzero(samples.known)
+    labelled = np.flatnonzero(samples.labelled)
     same = torch.from_numpy(samples.polyp[:, None] == samples.polyp[None, :])
     parts = []
-    for row in known:
-        others = torch.from_numpy(known[known != row])
+    for row in labelled:
+        others = torch.from_numpy(labelled[labelled != row])
         if same[row, others].any():
             scores = unit[others] @ unit[row]
             parts.append((scores, same[row, others], torch.full((len(others),), int(row))))

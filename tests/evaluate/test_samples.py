@@ -24,11 +24,11 @@ def test_codes_are_equal_exactly_if_names_are(
     )
     for i in range(len(rows)):
         assert samples.procedures[samples.procedure[i]] == procedures[i]
-        assert samples.known[i] == (polyps[i] is not None)
+        assert samples.labelled[i] == (polyps[i] is not None)
         for j in range(len(rows)):
             same = i == j or (polyps[i] is not None and polyps[i] == polyps[j])
             assert (samples.polyp[i] == samples.polyp[j]) == same
-    assert samples.unlabelled == polyps.count(None)
+    assert samples.n_unlabelled == polyps.count(None)
 
 
 @pytest.mark.parametrize(

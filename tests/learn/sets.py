@@ -18,14 +18,14 @@ class BareFragmentSet:
     stride: int
     procedures: np.ndarray = field(init=False)
     polyps: np.ndarray = field(init=False)
-    known: np.ndarray = field(init=False)
+    labelled: np.ndarray = field(init=False)
     positions: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         owner = self.tracklet_of[self.rows[:, 0]]
         self.procedures = self.tracklets.procedures[owner]
         self.polyps = self.tracklets.polyps[owner]
-        self.known = self.tracklets.known[owner]
+        self.labelled = self.tracklets.labelled[owner]
         self.positions = np.linspace(0, 1, len(owner))
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ def bare_set(
     polyps: Sequence[int],
     *,
     fragment: int = 4,
-    known: Sequence[bool] | None = None,
+    labelled: Sequence[bool] | None = None,
     stride: int = 1,
 ) -> FragmentSet:
     """Cut tracklets into fragments, from the number of crops and the polyp of each tracklet."""
@@ -48,7 +48,7 @@ def bare_set(
         names=[f"t{i}" for i in range(len(count))],
         procedures=codes // 3,
         polyps=codes,
-        known=np.ones(len(count), bool) if known is None else np.array(known),
+        labelled=np.ones(len(count), bool) if labelled is None else np.array(labelled),
         first=first,
         count=count,
     )

@@ -39,7 +39,7 @@ def test_pixels_equal_the_crops_of_the_prepared_data(prepared: Prepared) -> None
 def test_codes_and_positions_follow_the_fragment_table(prepared: Prepared) -> None:
     data = FragmentSet(prepared, ["001-001", "001-002"], 4, torch.device("cpu"))
     table = prepared.select(["001-001", "001-002"]).fragments(4)
-    assert data.known.all()
+    assert data.labelled.all()
     assert len(set(data.polyps)) == table["polyp_id"].n_unique() == 4
     assert np.array_equal(data.positions, table["position"].to_numpy())
     pairs = set(zip(table["polyp_id"], data.polyps.tolist(), strict=True))
@@ -49,7 +49,7 @@ def test_codes_and_positions_follow_the_fragment_table(prepared: Prepared) -> No
 def test_fragments_without_labels_are_unknown(tmp_path: Path) -> None:
     folder = write_procedures(tmp_path, procedures=1, labelled=False)
     prepared = prepare(folder, PrepareSettings(size=16))
-    assert not FragmentSet(prepared, ["001-001"], 4, torch.device("cpu")).known.any()
+    assert not FragmentSet(prepared, ["001-001"], 4, torch.device("cpu")).labelled.any()
 
 
 @given(st.integers(1, 40), st.integers(0, 10))

@@ -153,9 +153,9 @@ def test_a_batch_without_matches_has_zero_loss_and_gradient() -> None:
 
 
 def test_unknown_views_match_no_other_view() -> None:
-    known = torch.tensor([True, False, True, False, True])
-    polyp = identities(torch.tensor([0, 7, 0, 7, 3]), known)
-    assert polyp[known].tolist() == [0, 0, 3]
+    is_known = torch.tensor([True, False, True, False, True])
+    polyp = identities(torch.tensor([0, 7, 0, 7, 3]), is_known)
+    assert polyp[is_known].tolist() == [0, 0, 3]
     assert equal_codes(polyp).sum() == 5 + 2  # each view itself, and the one pair twice
 
 

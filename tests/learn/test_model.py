@@ -184,7 +184,7 @@ def test_an_infinite_loss_and_too_little_memory_are_one_line(
 
 
 def test_views_have_the_labels_of_their_clips() -> None:
-    data = bare_set([8, 8, 8], [0, 4, 4], known=[True, False, False])
+    data = bare_set([8, 8, 8], [0, 4, 4], labelled=[True, False, False])
     data.device, data.polyp_positions = CPU, np.linspace(0, 1, 24)
     clips = np.array([[0, 2], [3, 5], [8, 10], [16, 17]])
     (batch,) = batches(pair_bags(np.ones(2, bool)), 2, CPU)

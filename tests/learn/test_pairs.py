@@ -106,7 +106,7 @@ def strides_of(places: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("crops", "two", "one"),
+    ("crops", "shares_of_two_parts", "shares_of_one_part"),
     [
         (100, [0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]),
         (40, [1 / 3, 2 / 3, 0, 0], [0.25, 0.25, 0.25, 0.25]),  # 8 q < 40 // 2, and 8 q < 40
@@ -114,7 +114,7 @@ def strides_of(places: np.ndarray) -> np.ndarray:
     ],
 )
 def test_longer_strides_are_likelier_only_for_two_parts_of_a_tracklet(
-    crops: int, two: list[float], one: list[float]
+    crops: int, shares_of_two_parts: list[float], shares_of_one_part: list[float]
 ) -> None:
     """As in TPC's program: in proportion to the stride for two parts, evenly for one."""
     n = 20_000
@@ -122,8 +122,8 @@ def test_longer_strides_are_likelier_only_for_two_parts_of_a_tracklet(
     pairs = two_parts(count, 8, 4, rng_of(1))
     assert (strides_of(pairs[:, 0]) == strides_of(pairs[:, 1])).all()
     for observed, shares in (
-        (strides_of(pairs[:, 0]), two),
-        (strides_of(one_part(count, 8, 4, rng_of(2))), one),
+        (strides_of(pairs[:, 0]), shares_of_two_parts),
+        (strides_of(one_part(count, 8, 4, rng_of(2))), shares_of_one_part),
     ):
         assert not observed[np.array(shares) == 0].any()
         assert observed / n == pytest.approx(np.array(shares), abs=0.015)
@@ -143,7 +143,7 @@ def test_parts_start_uniformly_where_the_program_allows() -> None:
 def test_a_batch_has_one_pair_per_polyp_and_tracklets_by_the_root_of_their_length() -> None:
     """Polyps are equally likely, as with `random.sample`, however many crops they have."""
     crops = [1, 4, 9, 100, 400, 50, 50, 25]
-    data = bare_set(crops, [0, 0, 0, 1, 2, 2, 3, 3], known=[True] * 6 + [False] * 2, fragment=1)
+    data = bare_set(crops, [0, 0, 0, 1, 2, 2, 3, 3], labelled=[True] * 6 + [False] * 2, fragment=1)
     n, size = 30_000, 3
     rows = draw_tracklets(data.tracklets, n, size, rng_of(0))
     polyp = np.array([0, 0, 0, 1, 2, 2, 3, 4])  # an unknown tracklet is a polyp by itself
@@ -162,7 +162,7 @@ def test_a_batch_has_one_pair_per_polyp_and_tracklets_by_the_root_of_their_lengt
 
 
 DATA = bare_set(
-    [40, 40, 40, 40, 40, 40], [0, 0, 0, 1, 2, 2], known=[True, True, True, True, False, False]
+    [40, 40, 40, 40, 40, 40], [0, 0, 0, 1, 2, 2], labelled=[True, True, True, True, False, False]
 )
 
 
@@ -190,7 +190,7 @@ def test_a_share_alpha_of_pairs_comes_from_one_tracklet(progress: float, share: 
 
 
 def test_siblings_are_drawn_by_the_root_of_their_length() -> None:
-    data = bare_set([40, 90, 10, 40, 9, 9], [0, 0, 0, 1, 2, 2], known=[True] * 4 + [False] * 2)
+    data = bare_set([40, 90, 10, 40, 9, 9], [0, 0, 0, 1, 2, 2], labelled=[True] * 4 + [False] * 2)
     for tracklet, others in ((0, [1, 2]), (1, [0, 2]), (2, [0, 1])):
         drawn = np.bincount(
             siblings(data.tracklets, np.full(9000, tracklet), rng_of(0)), minlength=6
@@ -202,6 +202,6 @@ def test_siblings_are_drawn_by_the_root_of_their_length() -> None:
 
 
 def test_validation_pairs_do_not_depend_on_the_epoch() -> None:
-    one, two = (PolypParts().draw_validation(DATA, 3.0, 8, rng_of(5)) for _ in range(2))
-    assert (one.clips == two.clips).all()
-    assert one.figures == {"alpha": 0.5}
+    first, second = (PolypParts().draw_validation(DATA, 3.0, 8, rng_of(5)) for _ in range(2))
+    assert (first.clips == second.clips).all()
+    assert first.figures == {"alpha": 0.5}

@@ -49,7 +49,7 @@ def test_polyps_are_drawn_in_proportion_to_their_remaining_fragments() -> None:
 
 
 def test_unknown_polyps_are_left_out() -> None:
-    data = bare_set([8, 8, 8, 8], [0, 1, 1, 2], known=[True, True, True, False])
+    data = bare_set([8, 8, 8, 8], [0, 1, 1, 2], labelled=[True, True, True, False])
     fragments = [rows.tolist() for rows in fragments_of_polyps(data)]
     assert fragments == [[0, 1], [2, 3, 4, 5]]
     for refill in (False, True):
@@ -59,7 +59,7 @@ def test_unknown_polyps_are_left_out() -> None:
 
 
 def test_too_few_known_polyps_are_refused_in_training_only() -> None:
-    data = bare_set([8, 8], [0, 1], known=[True, False])
+    data = bare_set([8, 8], [0, 1], labelled=[True, False])
     with pytest.raises(PolyplinkError, match="1 known polyp with fragments"):
         PolypViews().draw(data, 0.0, 2, rng_of(0))
     few = bare_set([8, 12, 12], [0, 1, 2])
@@ -67,5 +67,5 @@ def test_too_few_known_polyps_are_refused_in_training_only() -> None:
         PolypViews(views=3).draw(few, 0.0, 3, rng_of(0))
     assert len(PolypViews(views=3).draw(few, 0.0, 2, rng_of(0)).bags.members) == 2
     assert len(PolypViews(views=3, refill=True).draw(few, 0.0, 3, rng_of(0)).bags.members) == 3
-    unlabelled = bare_set([8, 8], [0, 1], known=[False, False])
+    unlabelled = bare_set([8, 8], [0, 1], labelled=[False, False])
     assert len(PolypViews().draw_validation(unlabelled, 3.0, 2, rng_of(0)).bags.members) == 0

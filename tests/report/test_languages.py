@@ -86,7 +86,7 @@ def reports() -> list[Report]:
     apart = CountedQuestion(("DATA-t1",), ("DATA-t0", "DATA-t2", "DATA-t3"), False, 0.6)
     joined = CountedQuestion(("DATA-t3",), ("DATA-t4",), True, 0.2)
     polyps = {"y": (t[0], *t[3:]), "x": t[1:2], "z": t[2:3]}  # the first is wrong
-    known = counted(
+    annotated = counted(
         "DATA-A",
         polyps,
         low=2,
@@ -95,14 +95,14 @@ def reports() -> list[Report]:
         alarms=alarms,
         to_look_at=(apart, joined),
     )
-    x = replace(known.groups[1], size_mm=5.2, size_low_mm=3.1, size_high_mm=8.7, adenoma=0.72)
-    known = replace(known, groups=(known.groups[0], x, known.groups[2]))
+    x = replace(annotated.groups[1], size_mm=5.2, size_low_mm=3.1, size_high_mm=8.7, adenoma=0.72)
+    annotated = replace(annotated, groups=(annotated.groups[0], x, annotated.groups[2]))
     pictures = dict.fromkeys([tracklet.tracklet_id for tracklet in (*t[1:], *alarms)], grey)
     many_views = [CountedTracklet(f"DATA-t{i}", 9 * i, 9 * i + 5) for i in range(MOST_VIEWS + 1)]
     unknown = counted("DATA-B", {"x": many_views}, low=1, high=1, converged=True)
     without_views = counted("DATA-D", {}, alarms=alarms[:1])
     procedures = (
-        replace(full, counted=known, crops=pictures),
+        replace(full, counted=annotated, crops=pictures),
         ReportedProcedure(unknown, 3000),
         ReportedProcedure(counted("DATA-C", {}), 100, n_polyps=1),
         ReportedProcedure(without_views, 100, n_polyps=1, crops=pictures),
@@ -182,11 +182,11 @@ def drawn(kind: str, language: str, draw: Callable[[Report], str] = render) -> s
 
 def left_in_english(english: str, translated: str, language: str) -> set[str]:
     """Words that are also in the same place of the English page, but may not be."""
-    left = set[str]()
+    untranslated = set[str]()
     lines = (SeenTexts(page).lines for page in (english, translated))
     for line, translated_line in zip(*lines, strict=True):
-        left |= words(line) & words(translated_line) - ALLOWED[language]
-    return left
+        untranslated |= words(line) & words(translated_line) - ALLOWED[language]
+    return untranslated
 
 
 @pytest.mark.parametrize("kind", REPORTS)

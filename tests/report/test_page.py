@@ -167,8 +167,8 @@ def test_the_header_names_the_data_and_warns() -> None:
     real = render(EMPTY)
     assert "Simulated data" not in real
     assert "not a medical device" in real
-    known, unknown = procedure("p0"), replace(procedure("p1"), n_polyps=None)
-    words = ParsedPage(render(replace(EMPTY, procedures=(known, unknown)))).words
+    annotated, unannotated = procedure("p0"), replace(procedure("p1"), n_polyps=None)
+    words = ParsedPage(render(replace(EMPTY, procedures=(annotated, unannotated)))).words
     assert "6polyps counted in 2 procedures" in words
     assert "2true polyps where known (1 of 2 procedures; 3 counted there)" in words
 

@@ -114,20 +114,20 @@ def test_an_interrupted_addition_changes_nothing(index_of_views: Index) -> None:
 def test_procedures_that_another_process_adds_meanwhile_are_not_added_twice(
     index_of_views: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def blocks_not_known(known: dict[str, str]) -> Iterator[Block]:
+    def blocks_not_indexed(indexed: dict[str, str]) -> Iterator[Block]:
         for rows, vectors in blocks(N, N + 8):
-            new = ~rows["procedure_id"].is_in(list(known))
+            new = ~rows["procedure_id"].is_in(list(indexed))
             yield rows.filter(new), vectors[new.to_numpy()]
 
     acquire = FileLock.__enter__
 
     def add_before_locking(lock: FileLock) -> FileLock:
         monkeypatch.undo()
-        add_rows(index_of_views, blocks_not_known)
+        add_rows(index_of_views, blocks_not_indexed)
         return acquire(lock)
 
     monkeypatch.setattr(FileLock, "__enter__", add_before_locking)
-    segments = add_rows(index_of_views, blocks_not_known).segments
+    segments = add_rows(index_of_views, blocks_not_indexed).segments
     names = pl.concat([segment.rows.collect() for segment in segments])["tracklet_id"]
     assert names.n_unique() == len(names) == N + 8
 

@@ -56,11 +56,11 @@ def test_a_desk_without_corrections_shows_the_count(desk: Desk, counted_folder: 
         }
         assert len(view["questions"]) >= procedure["questions"]
         rows = times.filter(procedure=view["id"]).select("tracklet", "start_s", "end_s").rows()
-        shown = [
+        times_of_view = [
             (tracklet["id"], tracklet["start_s"], tracklet["end_s"])
             for tracklet in view["tracklets"]
         ]
-        assert sorted(shown) == sorted(rows)
+        assert sorted(times_of_view) == sorted(rows)
         json.dumps(view)
 
 
@@ -133,8 +133,8 @@ def test_every_correction_changes_the_polyps_as_intended(desk: Desk) -> None:
     assert polyp_of_row[1] is None
     assert desk.procedure(0)["tracklets"][1]["removed"]
     assert polyps("polyp", rows=[1])[1] is not None
-    shown = desk.correct(1, {"kind": "polyp", "rows": [1]})["tracklets"]
-    assert [tracklet["row"] for tracklet in shown if tracklet["decided"]] == [1]
+    tracklets = desk.correct(1, {"kind": "polyp", "rows": [1]})["tracklets"]
+    assert [tracklet["row"] for tracklet in tracklets if tracklet["decided"]] == [1]
     after = desk.correct(0, {"kind": "not_polyp", "rows": rows})
     assert (after["polyps"], after["groups"], after["questions"]) == (0, [], [])
     assert desk.correct(0, {"kind": "done"})["done"]
@@ -148,19 +148,19 @@ def test_a_question_without_a_decision_comes_back_when_it_is_counted_otherwise(d
     question = desk.procedure(0)["questions"][0]
     a, b, joined = (question[name] for name in ("a", "b", "joined"))
 
-    def asked() -> bool:
+    def is_asked() -> bool:
         return (a, b) in [
             (question["a"], question["b"]) for question in desk.procedure(0)["questions"]
         ]
 
     desk.correct(0, {"kind": "unsure", "a": a, "b": b})
     assert desk.log()[-1].joined == joined
-    assert (asked(), desk.overview()["procedures"][0]["answered"]) == (False, 1)
+    assert (is_asked(), desk.overview()["procedures"][0]["answered"]) == (False, 1)
     desk.correct(0, {"kind": "undo", "of": desk.log()[-1].id})
     append_correction(desk.out, replace(desk.log()[0], id="before", joined=not joined))
-    assert (asked(), desk.overview()["procedures"][0]["answered"]) == (True, 0)
+    assert (is_asked(), desk.overview()["procedures"][0]["answered"]) == (True, 0)
     desk.correct(0, {"kind": "unsure", "a": a, "b": b})
-    assert (asked(), desk.overview()["procedures"][0]["answered"]) == (False, 1)
+    assert (is_asked(), desk.overview()["procedures"][0]["answered"]) == (False, 1)
 
 
 def test_an_answer_names_the_polyps_that_it_splits_without_being_about_them(desk: Desk) -> None:
@@ -311,8 +311,8 @@ def test_missed_polyps_are_added_to_the_count_and_removed(desk: Desk, counted_fo
     assert Desk(counted_folder).procedure(0)["missed"] == after["missed"]
     with pytest.raises(PolyplinkError, match="already added in frame 8"):  # by another page
         desk.correct(0, {"kind": "missed", "frame": 8})
-    left = desk.correct(0, {"kind": "undo", "of": later["missed"][0]["id"]})
-    assert [polyp["frame"] for polyp in left["missed"]] == [8]
+    undone = desk.correct(0, {"kind": "undo", "of": later["missed"][0]["id"]})
+    assert [polyp["frame"] for polyp in undone["missed"]] == [8]
     # Without any view, the count is what the reviewer added.
     only = desk.correct(0, {"kind": "not_polyp", "rows": list(range(6))})
     assert (only["polyps"], only["groups"]) == (1, [])

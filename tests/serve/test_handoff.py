@@ -49,8 +49,8 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     assert finished.to_list() == [first.procedure]
     assert len(first.not_polyps) == 1
     assert [len(polyp.views) for polyp in first.reviewed_polyps] == [5]
-    known = set(review_schema()["$defs"]["ReviewedProcedure"]["properties"])
-    assert known == set(json.loads((out / "review.json").read_text())["procedures"][0])
+    schema_fields = set(review_schema()["$defs"]["ReviewedProcedure"]["properties"])
+    assert schema_fields == set(json.loads((out / "review.json").read_text())["procedures"][0])
     table = pl.read_csv(out / "polyps.csv")
     assert table.height == sum(procedure.polyps for procedure in review.procedures)
     counts = pl.read_csv(out / "procedures.csv")

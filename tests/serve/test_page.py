@@ -257,12 +257,12 @@ def test_a_question_that_another_page_changed_takes_no_answer_at_once(
     for page in (first_page, second_page):
         ask(page)
     pictures = second_page.locator("#asked-left img, #asked-right img")
-    asked = pictures.evaluate_all("images => images.map(image => image.src)")
+    sources = pictures.evaluate_all("images => images.map(image => image.src)")
     first_page.keyboard.press("d")
     expect(first_page.locator("#undo")).to_be_enabled()
     second_page.clock.run_for(3000)
     expect(second_page.locator("#toast")).to_contain_text("another page")
-    assert pictures.evaluate_all("images => images.map(image => image.src)") != asked
+    assert pictures.evaluate_all("images => images.map(image => image.src)") != sources
     second_page.keyboard.press("s")
     second_page.clock.run_for(1000)
     assert len(desk.procedure(1)["log"]) == 1
@@ -336,9 +336,9 @@ def test_screen_readers_and_weak_eyes_can_read_every_page(
     page.emulate_media(color_scheme=scheme)
     ask(page)
     assert page.evaluate(PROBLEMS) == []
-    said = page.locator("#live")
+    live_region = page.locator("#live")
     page.keyboard.press("d")
-    expect(said).to_contain_text(re.compile(r"Now \d polyps?.* question"))
+    expect(live_region).to_contain_text(re.compile(r"Now \d polyps?.* question"))
     page.evaluate(
         "new MutationObserver(() => { window.saidAgain = true; })"
         ".observe(document.getElementById('live'), {childList: true})"
@@ -347,7 +347,7 @@ def test_screen_readers_and_weak_eyes_can_read_every_page(
     page.wait_for_function("() => window.saidAgain")  # also where it says the same
     page.locator("main .strip .view").first.focus()
     page.keyboard.press("Space")
-    expect(said).to_have_text("1 view selected")
+    expect(live_region).to_have_text("1 view selected")
     page.keyboard.press("Escape")
     page.locator(".log summary").click()
     page.locator("main .strip .view").first.click()
@@ -789,8 +789,8 @@ def test_a_cut_on_another_page_clears_what_is_kept_by_row(
     ]
     for _ in range(view["pictures"] - 1 - view["best"]):
         page.keyboard.press("1")
-    shown = page.locator(".stepping").first
-    expect(shown).to_contain_text("{0}/{0}".format(view["pictures"]))
+    stepping = page.locator(".stepping").first
+    expect(stepping).to_contain_text("{0}/{0}".format(view["pictures"]))
     page.locator("main .strip .view").first.press(" ")
     expect(page.locator(".chosen")).to_have_count(1)
     desk.correct(1, {"kind": "cut", "row": view["row"], "k": 1})

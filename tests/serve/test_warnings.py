@@ -70,7 +70,7 @@ def folder_with_warnings(counted_folder: Path, tmp_path: Path) -> tuple[Path, li
     return tmp_path / "count", messages
 
 
-def shown(page: str) -> str:
+def unescaped(page: str) -> str:
     """A page with commands between backticks again, which it marks as code."""
     assert "`" not in page
     return html.unescape(re.sub("</?code>", "`", page))
@@ -90,11 +90,11 @@ def test_every_warning_reaches_every_page_and_file(
         texts = [message.text(name) for message in messages]
         assert json.loads((folder / "reviewed" / "review.json").read_text())["warnings"] == texts
         page = (folder / "reviewed" / "report.html").read_text()
-        top = shown(page[: page.index("<table")])
+        top = unescaped(page[: page.index("<table")])
         assert all(text in top for text in texts)
     report = Report("T", "D", "now", "here", warnings=tuple(map(str, messages)))
     for page in (render(report), render_fragment(report)):
-        top = shown(page[: page.index('id="summary"')])
+        top = unescaped(page[: page.index('id="summary"')])
         assert all(str(message) in top for message in messages)
 
 

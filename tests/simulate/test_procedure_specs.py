@@ -126,8 +126,8 @@ def test_a_seed_reproduces_its_procedures() -> None:
 
 
 def test_a_procedure_does_not_depend_on_other_procedures() -> None:
-    one = dataclasses.replace(tiny(), polyps=(("002-003", 2),), pair_share=0.0)
-    spec_alone = procedure_specs(one, 0)[0]
+    one_procedure = dataclasses.replace(tiny(), polyps=(("002-003", 2),), pair_share=0.0)
+    spec_alone = procedure_specs(one_procedure, 0)[0]
     spec_in_preset = {spec.procedure_id: spec for spec in specs_of("tiny")}["002-003"]
     assert spec_alone == dataclasses.replace(spec_in_preset, pairs=(), n_frames=spec_alone.n_frames)
 

@@ -202,8 +202,8 @@ def test_the_page_shows_the_newest_view_and_in_the_end_only_the_final_count(
         page.on("console", lambda message: errors.append(message.text))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(served.address)
-        said, main = page.get_by_role("status"), page.get_by_role("main")
-        sync_api.expect(said).to_have_text("Polyp 2: schon gesehen bei 0:09. 2 Polypen.")
+        status, main = page.get_by_role("status"), page.get_by_role("main")
+        sync_api.expect(status).to_have_text("Polyp 2: schon gesehen bei 0:09. 2 Polypen.")
         sync_api.expect(page.get_by_role("list", name="Warnungen")).to_have_text("Ansehen.")
         for text in ("Konfidenz, dass es Polyp 2 ist: 90 %", "diese Ansicht, bei 0:31"):
             sync_api.expect(main).to_contain_text(text)
@@ -213,11 +213,11 @@ def test_the_page_shows_the_newest_view_and_in_the_end_only_the_final_count(
         maybe = view | {"probability": 0.22, "seen_before": None, "certain": False, "new": True}
         served.state = json.dumps(state | {"card": maybe}).encode()
         title = "Polyp 2: als neu gezählt, vielleicht aber schon gesehen"
-        sync_api.expect(said).to_have_text(f"{title}. 2 Polypen.")
+        sync_api.expect(status).to_have_text(f"{title}. 2 Polypen.")
         sync_api.expect(main).to_contain_text("Konfidenz, dass er noch nicht gesehen wurde: 22 %")
         finished = {"count": 4, "low": None, "high": None, "review": "http://127.0.0.1:1/"}
         served.state = json.dumps(state | {"finished": finished}).encode()
-        sync_api.expect(said).to_contain_text("zu Ende")
+        sync_api.expect(status).to_contain_text("zu Ende")
         sync_api.expect(page.get_by_role("heading")).to_have_text(["4 Polypen"])
         sync_api.expect(main).to_contain_text("kein 90-%-Intervall")
         assert [link.get_attribute("href") for link in main.get_by_role("link").all()] == [
@@ -226,7 +226,7 @@ def test_the_page_shows_the_newest_view_and_in_the_end_only_the_final_count(
         ]
         broke_off = {"broke_off": {"en": ["It broke off."]}, "finished": finished}
         served.state = json.dumps(state | broke_off).encode()
-        sync_api.expect(said).to_contain_text("It broke off. Dies ist die endgültige Zahl bis")
+        sync_api.expect(status).to_contain_text("It broke off. Dies ist die endgültige Zahl bis")
         warnings = page.get_by_role("list", name="Warnungen").get_by_role("listitem")
         sync_api.expect(warnings).to_have_text(["It broke off.", "Ansehen."])
         assert "zu Ende" not in main.inner_text()

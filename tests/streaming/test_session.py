@@ -179,8 +179,8 @@ def test_frames_are_counted_in_order_with_their_own_boxes() -> None:
         return np.array([[1 + number, 1, 4, 4, 0.9]])
 
     recorder = Recorder()
-    kept = source(pictures(40), "lines")  # loses no frame
-    count_frames(kept, in_3_threads(find), cast("LiveCount", recorder))
+    frames = source(pictures(40), "lines")  # loses no frame
+    count_frames(frames, in_3_threads(find), cast("LiveCount", recorder))
     assert recorder.taken == [(k, 1 + k % 4) for k in range(40)]
     assert recorder.messages == []
 

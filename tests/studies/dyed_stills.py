@@ -49,10 +49,19 @@ def cosines(encoder: WhitenedEncoder, polyps: Sequence[torch.Tensor]) -> dict[st
     """
     with torch.no_grad():
         vectors = [encoder(views, [1] * len(views)).tracklet.numpy() for views in polyps]
-    one = np.concatenate([(v @ v.T)[np.triu_indices(len(v), 1)] for v in vectors])
-    two = np.concatenate([(a @ b.T).ravel() for i, a in enumerate(vectors) for b in vectors[:i]])
-    auroc = roc_auc_score([True] * len(one) + [False] * len(two), np.concatenate([one, two]))
-    return {"one still": one.mean(), "two stills": two.mean(), "AUROC": float(auroc)}
+    of_one_still = np.concatenate([(v @ v.T)[np.triu_indices(len(v), 1)] for v in vectors])
+    of_two_stills = np.concatenate(
+        [(a @ b.T).ravel() for i, a in enumerate(vectors) for b in vectors[:i]]
+    )
+    auroc = roc_auc_score(
+        [True] * len(of_one_still) + [False] * len(of_two_stills),
+        np.concatenate([of_one_still, of_two_stills]),
+    )
+    return {
+        "one still": of_one_still.mean(),
+        "two stills": of_two_stills.mean(),
+        "AUROC": float(auroc),
+    }
 
 
 def counted(

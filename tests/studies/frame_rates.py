@@ -107,9 +107,9 @@ def main() -> None:
         )
         off = table.select(pl.col("polyps", "true").cast(pl.Int64)).to_numpy() @ [1, -1]
         error = resampled_mean(np.abs(off), np.ones(len(off)), draw_weights(len(off))).figure()
-        given = table.drop_nulls("low")
-        held = given.filter(pl.col("true").is_between("low", "high")).height
-        intervals = f"{held} of {given.height}" if given.height else "none given"
+        with_interval = table.drop_nulls("low")
+        held = with_interval.filter(pl.col("true").is_between("low", "high")).height
+        intervals = f"{held} of {with_interval.height}" if with_interval.height else "none given"
         held_if_raised = f"{int(((off >= -2) & (off <= 1)).sum())} of {len(off)}"
         cells = [f"{table['fps'][0]:g}", "" if crf is None else str(crf), figure_text(error, 2)]
         cells += [f"{off.mean():+.2f}", intervals, held_if_raised]

@@ -72,8 +72,8 @@ def main() -> None:
                 for index, name in enumerate(desk.names)
                 for place in desk.possible_misses(index)
             }
-        shown = reached((name, frame, np.array(box)) for name, frame, box in places)
-        print(f"and {most} places a procedure at most: {len(with_left_out | shown)}")
+        with_misses = reached((name, frame, np.array(box)) for name, frame, box in places)
+        print(f"and {most} places a procedure at most: {len(with_left_out | with_misses)}")
 
 
 if __name__ == "__main__":

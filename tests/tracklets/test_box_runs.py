@@ -91,9 +91,9 @@ def test_labelled_tracklets_equal_a_naive_loop(
 @given(random_rows(labelled=False), st.sampled_from([0.05, 0.3, 0.9]))
 def test_boxes_without_a_polyp_are_tracked_separately(rows: list[Row], score: float) -> None:
     rows = [row | {"score": score if k % 3 else 1.0} for k, row in enumerate(rows)]
-    known = [row for row in rows if row["polyp_id"] is not None]
-    unknown = [row for row in rows if row["polyp_id"] is None]
-    expected = naive_labelled(known, 1, 0.1) + tracks_of(unknown)
+    labelled = [row for row in rows if row["polyp_id"] is not None]
+    unlabelled = [row for row in rows if row["polyp_id"] is None]
+    expected = naive_labelled(labelled, 1, 0.1) + tracks_of(unlabelled)
     keys = [[key(row) for row in tracklet] for tracklet in expected]
     assert sorted(built_tracklets(rows, 1, 0.1), key=repr) == sorted(keys, key=repr)
 

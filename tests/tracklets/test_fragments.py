@@ -94,7 +94,7 @@ def test_positions_equal_a_naive_loop(rows: list[Row]) -> None:
         frames = [r["frame"] for r in rows_of_procedure]
         of_procedure.append(naive_position(tracklet["first_frame"], frames))
         frames = [r["frame"] for r in rows_of_procedure if r["polyp_id"] == tracklet["polyp_id"]]
-        known = tracklet["polyp_id"] is not None
-        of_polyp.append(naive_position(tracklet["first_frame"], frames) if known else None)
+        is_labelled = tracklet["polyp_id"] is not None
+        of_polyp.append(naive_position(tracklet["first_frame"], frames) if is_labelled else None)
     assert positions(tracklets, spans.procedures).to_list() == of_procedure
     assert positions(tracklets, spans.polyps).to_list() == of_polyp

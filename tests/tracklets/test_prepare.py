@@ -120,9 +120,9 @@ def test_a_track_at_few_frames_per_second_has_three_frames() -> None:
     rows = [(f"v:{n}", "v", None, 0, n - 1, n) for n in (1, 2, 3)]
     names = ("tracklet_id", "procedure_id", "polyp_id", "first_frame", "last_frame", "n")
     table = pl.DataFrame(rows, names, orient="row", schema_overrides={"polyp_id": pl.String})
-    for seconds, kept in ((0.5, ["v:3"]), (0.0, ["v:1", "v:2", "v:3"])):
+    for seconds, names_kept in ((0.5, ["v:3"]), (0.0, ["v:1", "v:2", "v:3"])):
         settings = PrepareSettings(min_seconds=seconds)
-        assert kept_tracklets(table, settings, {"v": 2.0})["tracklet_id"].to_list() == kept
+        assert kept_tracklets(table, settings, {"v": 2.0})["tracklet_id"].to_list() == names_kept
 
 
 def test_tracklets_have_their_bridged_share_and_position_in_the_annotated_span(

@@ -306,8 +306,10 @@ def terminal_bars() -> Iterator[Progress]:
         bars.update(tasks[stage], completed=done, total=total, speed=speed)
         if not sys.stderr.isatty() and time.monotonic() - printed >= LINE_EVERY:
             printed = time.monotonic()
-            left = timedelta(seconds=int(task.time_remaining or 0))
-            counts = f"{done} of {total}, {speed}, {left} left" if speed else f"{done} of {total}"
+            remaining = timedelta(seconds=int(task.time_remaining or 0))
+            counts = (
+                f"{done} of {total}, {speed}, {remaining} left" if speed else f"{done} of {total}"
+            )
             print(f"{one_line(stage, 80)}: {counts}", file=sys.stderr, flush=True)
 
     try:

@@ -122,8 +122,8 @@ def adapt_weights(
     record = loaded.record
     _check_encoder(weights, loaded.encoder, tone, whiten)
     light = {"least_brightness": least_brightness, "least_contrast": least_contrast}
-    given = {name: value for name, value in light.items() if value is not None}
-    set_light_correction(loaded.encoder, **given)
+    light_limits = {name: value for name, value in light.items() if value is not None}
+    set_light_correction(loaded.encoder, **light_limits)
     settings = with_options(record.prepare, tracklets, read_origin(data))
     if in_motion:
         adapted = _to_stills_in_motion(loaded.encoder, data, part, in_motion, settings, progress)
@@ -138,7 +138,7 @@ def adapt_weights(
         adapted = _to_crops(loaded, prepared, tone, whiten)
 
     # Its record: the procedures that it has seen, and no operating point.
-    if tone or whiten or given:
+    if tone or whiten or light_limits:
         record = replace(record, encoder=adapted.encoder.config)
     parent = record.name or weights.stem
     origin = {

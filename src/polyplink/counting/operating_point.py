@@ -100,9 +100,9 @@ def find_operating_point(
     # is unknown where boxes are of unknown polyps; if it is known of fewer than two patients, the
     # polyps of the tracklets are counted there.
     judged = list(zip(crossed, labelled, strict=True))
-    known = [pair for pair in judged if pair[1].procedure_id in (polyps or ())]
-    if len({patient_of[procedure.procedure_id] for _, procedure in known}) > 1:
-        judged = known
+    of_counted_patients = [pair for pair in judged if pair[1].procedure_id in (polyps or ())]
+    if len({patient_of[procedure.procedure_id] for _, procedure in of_counted_patients}) > 1:
+        judged = of_counted_patients
     counts = []
     errors = []
     for probabilities, procedure in judged:

@@ -406,14 +406,14 @@ def _licences(data: DataSet) -> Iterator[_Check]:
     procedures = data.procedures.select("dataset")
     licences = {plain_name(name): licence for name, licence in LICENCES.items()}
     names = procedures["dataset"].unique(maintain_order=True).to_list()
-    known = [name for name in names if plain_name(name) in licences]
-    for name in known:
+    listed = [name for name in names if plain_name(name) in licences]
+    for name in listed:
         terms, access, advice = licences[plain_name(name)]
         of_data_set = procedures.filter(pl.col("dataset") == name)
         text = f"{{dataset}}: {terms}; {access}"
         yield _Check("note", "licence", of_data_set, text, advice)
     no_terms = pl.col("dataset").str.starts_with(SIMULATED) | (pl.col("dataset") == RECORDINGS)
-    unknown = ~pl.col("dataset").is_in(known) & ~no_terms
+    unknown = ~pl.col("dataset").is_in(listed) & ~no_terms
     yield _Check(
         "note",
         "licence not known",

@@ -315,9 +315,9 @@ def _truths(
     if boxes is None or "tracking" not in settings.tasks:
         return {}
     truths = {}
-    for place in np.flatnonzero(samples.labelled):
+    for place in np.flatnonzero(samples.labelled_procedures):
         name = samples.procedures[place]
-        rows = np.flatnonzero((samples.procedure == place) & samples.known)
+        rows = np.flatnonzero((samples.procedure == place) & samples.labelled)
         truths[name] = TrackingTruth.of(name, boxes.take(rows))
     return truths
 
@@ -409,7 +409,7 @@ def _evaluate_encoder(
 
 def _polyps(samples: Samples, rows: Ints) -> list[int | None]:
     """The polyps (k,) of some samples; None if unknown."""
-    codes = zip(samples.polyp[rows].tolist(), samples.known[rows], strict=True)
+    codes = zip(samples.polyp[rows].tolist(), samples.labelled[rows], strict=True)
     return [code if is_known else None for code, is_known in codes]
 
 
@@ -459,7 +459,7 @@ def _search(
     searched = {}
     rows = {
         samples.procedures[place]: np.flatnonzero(samples.procedure == place)
-        for place in np.flatnonzero(samples.labelled)
+        for place in np.flatnonzero(samples.labelled_procedures)
     }
     wanted = "links" in settings.grid
     linked, no_links = _links(vectors, samples, rows, settings) if wanted else ({}, "")
@@ -502,7 +502,7 @@ def _count_and_track(
     grid, rows, searched, no_links = _search(vectors, samples, settings)
     polyps = {procedure: _polyps(samples, tracklets) for procedure, tracklets in rows.items()}
     measures: dict[str, Resampled] = {}
-    unlabelled = np.array(samples.procedures)[~samples.labelled].tolist()
+    unlabelled = np.array(samples.procedures)[~samples.labelled_procedures].tolist()
     fields: dict[str, Any] = {"not_counted": tuple(unlabelled), "no_links": no_links}
     fields["tracking"] = {}
     if "counting" in settings.tasks:
@@ -526,7 +526,7 @@ def _count_and_track(
         counted, settled, tracks = list[CountedProcedure](), [], []
         for fold in folds:
             procedure, setting = fold["procedure"], fold["choice"].row
-            clusterings, is_known = searched[procedure][name], samples.known[rows[procedure]]
+            clusterings, is_known = searched[procedure][name], samples.labelled[rows[procedure]]
             tracklets = rows[procedure][is_known].tolist()
             labels = clusterings.labels[setting][is_known]
             settled.append(bool(clusterings.converged[setting]))

@@ -117,7 +117,7 @@ class Grouped:
     @classmethod
     def of(cls, unit: Floats, samples: Samples) -> Self:
         """Sort the vectors (n, d) of samples; those of unknown polyp are left out."""
-        labelled = np.flatnonzero(samples.known)
+        labelled = np.flatnonzero(samples.labelled)
         order = labelled[np.lexsort((samples.polyp[labelled], samples.procedure[labelled]))]
         rows, procedure = np.ascontiguousarray(unit[order]), samples.procedure[order]
         return cls(rows, order, procedure, *_bounds(samples.polyp[order]), len(samples.procedures))

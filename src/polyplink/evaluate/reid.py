@@ -286,7 +286,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples) -> Reid:
     positive, rows = cosines_in_groups(grouped.rows, grouped.stop), len(grouped.rows)  # (p,)
     negatives = rows * (rows - 1) // 2 - positive.size
     if not positive.size or not negatives:
-        return Reid(None, None, positive.size, negatives, samples.unlabelled, None)
+        return Reid(None, None, positive.size, negatives, samples.n_unlabelled, None)
 
     # The edges of bins. Quantiles are scores (inverted distribution), so that a few positives get
     # a bin each; numpy's quantiles take five times as long as a sort.
@@ -312,7 +312,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples) -> Reid:
     place = procedure * bins + np.searchsorted(edges, positive, side="right")  # (p,)
     binned = np.bincount(place, minlength=grouped.procedures * bins).reshape(-1, bins)
     counts = PairCounts(edges, binned, binned_negatives)
-    return Reid(auroc, aupr, positive.size, negatives, samples.unlabelled, counts)
+    return Reid(auroc, aupr, positive.size, negatives, samples.n_unlabelled, counts)
 
 
 def roc_and_pr(counts: PairCounts) -> tuple[Floats, Floats, Floats]:
@@ -527,7 +527,10 @@ def reid_measures(
         "AUROC (as published)": (published[0] if published else None, nothing),
         "AUPR (as published)": (published[1] if published else None, nothing),
     }
-    return {name: Resampled(*values_of, samples.labelled) for name, values_of in values.items()}
+    return {
+        name: Resampled(*values_of, samples.labelled_procedures)
+        for name, values_of in values.items()
+    }
 
 
 def reid_rows(unit: Floats, samples: Samples) -> tuple[dict[str, Any], ...]:

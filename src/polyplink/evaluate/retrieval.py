@@ -171,8 +171,8 @@ def retrieve(vectors: npt.ArrayLike, samples: Samples) -> Retrieval:
         matches=matches,
         nearest=nearest,
         nearest_similarity=cosine,
-        unmatched=int((samples.known & (matches == 0)).sum()),
-        unlabelled=samples.unlabelled,
+        unmatched=int((samples.labelled & (matches == 0)).sum()),
+        unlabelled=samples.n_unlabelled,
     )
 
 

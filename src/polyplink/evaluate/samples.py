@@ -29,7 +29,7 @@ class Samples:
         procedures: Names of the procedures, in order of first appearance.
         procedure: Index of every tracklet's procedure in `procedures` (n,).
         polyp: Code of every tracklet's polyp (n,); every unknown polyp has a unique code.
-        known: Whether the polyp is known (n,).
+        labelled: Whether the polyp is known (n,).
         positions: Position in the procedure (n,), in [0, 1].
         spans: Number of frames by which each procedure's positions were divided, 1 or more; for
             times in frames; empty if unknown.
@@ -44,7 +44,7 @@ class Samples:
     procedures: tuple[str, ...]
     procedure: Ints
     polyp: Ints
-    known: Flags
+    labelled: Flags
     positions: Floats
     spans: Mapping[str, int] = field(default_factory=dict)
     moments: Floats | None = None
@@ -128,7 +128,7 @@ class Samples:
             procedures=names,
             procedure=procedure,
             polyp=self.polyp[rows],
-            known=self.known[rows],
+            labelled=self.labelled[rows],
             positions=self.positions[rows],
             moments=None if self.moments is None else self.moments[rows],
             frames=None if self.frames is None else self.frames[rows],
@@ -149,14 +149,14 @@ class Samples:
         return unit
 
     @property
-    def labelled(self) -> Flags:
+    def labelled_procedures(self) -> Flags:
         """Whether each procedure has a tracklet of known polyp (procedures,)."""
-        return np.isin(np.arange(len(self.procedures)), self.procedure[self.known])
+        return np.isin(np.arange(len(self.procedures)), self.procedure[self.labelled])
 
     @property
-    def unlabelled(self) -> int:
+    def n_unlabelled(self) -> int:
         """Number of tracklets without a known polyp."""
-        return int((~self.known).sum())
+        return int((~self.labelled).sum())
 
 
 @dataclass(frozen=True)

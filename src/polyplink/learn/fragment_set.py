@@ -25,8 +25,8 @@ class Tracklets:
     Attributes:
         names: (t,) ids of the tracklets.
         procedures: (t,) int code of each tracklet's procedure.
-        polyps: (t,) int code of each tracklet's polyp; meaningless where `known` is False.
-        known: (t,) bool, whether the polyp is known.
+        polyps: (t,) int code of each tracklet's polyp; meaningless where `labelled` is False.
+        labelled: (t,) bool, whether the polyp is known.
         first: (t,) int64, row of the tracklet's first crop among all crops of the set.
         count: (t,) int64, number of the tracklet's crops, which are consecutive rows.
     """
@@ -34,7 +34,7 @@ class Tracklets:
     names: Sequence[str]
     procedures: np.ndarray
     polyps: np.ndarray
-    known: np.ndarray
+    labelled: np.ndarray
     first: np.ndarray
     count: np.ndarray
 
@@ -48,8 +48,8 @@ class FragmentSet:
     Attributes:
         procedures: (n,) int code of each fragment's procedure.
         positions: (n,) float64, first frame within the procedure's annotated span, 0 to 1.
-        polyps: (n,) int code of each fragment's polyp; meaningless where `known` is False.
-        known: (n,) bool, whether the polyp is known.
+        polyps: (n,) int code of each fragment's polyp; meaningless where `labelled` is False.
+        labelled: (n,) bool, whether the polyp is known.
         rows: (n, s) int64, rows of the fragments' crops among all crops of the set.
         tracklets: The tracklets that the fragments were cut from, and those too short for one.
         tracklet_of: (c,) int64, the tracklet of every crop; -1 for a crop of no tracklet.
@@ -73,7 +73,7 @@ class FragmentSet:
         # The fragments.
         self.procedures = np.array([code[p] for p in table["procedure_id"]], dtype=np.int64)
         self.positions = table["position"].to_numpy().astype(np.float64)
-        self.known = table["polyp_id"].is_not_null().to_numpy()
+        self.labelled = table["polyp_id"].is_not_null().to_numpy()
         self.tracklets = _tracklets_of(part.tracklets, code, self._starts)
         self.polyps = self.tracklets.polyps[table["tracklet"].to_numpy()]
         first = table["crop_first"].to_numpy() + self._starts[self.procedures]  # n
@@ -127,7 +127,7 @@ def _tracklets_of(table: pl.DataFrame, code: dict[str, int], starts: np.ndarray)
         names=table["tracklet_id"].to_list(),
         procedures=procedures,
         polyps=np.unique(names, return_inverse=True)[1].astype(np.int64),
-        known=table["polyp_id"].is_not_null().to_numpy(),
+        labelled=table["polyp_id"].is_not_null().to_numpy(),
         first=table["crop_first"].to_numpy().astype(np.int64) + starts[procedures],
         count=table["n_crops"].to_numpy().astype(np.int64),
     )

@@ -72,7 +72,7 @@ def validation_bags(config: TrainConfig, data: FragmentSet) -> dict[str, EpochBa
     """
     validation, size = config.validation, _validation_size(config)
     rng = rng_of(config.seed, _LABELS)
-    labelled = view_bags(data.polyps, data.known, validation.views, size, rng)
+    labelled = view_bags(data.polyps, data.labelled, validation.views, size, rng)
     rng = rng_of(config.seed, _TIME)
     with BAGS.running(config.bags.kind):
         drawn = config.bags.draw_validation(data, validation.tau, size, rng)
@@ -248,7 +248,7 @@ def _epoch(model: Model, data: FragmentSet, epoch: int) -> Row:
     polyps = data.tracklets.polyps[data.tracklet_of[drawn.clips[:, 0]]]
     return {
         **{name: float(value) for name, value in drawn.figures.items()},
-        "purity": purity(drawn.bags, polyps) if data.tracklets.known.all() else math.nan,
+        "purity": purity(drawn.bags, polyps) if data.tracklets.labelled.all() else math.nan,
         "loss": sum(losses) / len(losses),
         "frames": float(frames),
     }

@@ -224,7 +224,7 @@ def labelled(
         bag=batch.bag,
         anchor=batch.anchor,
         polyp=identities(
-            on_device(tracklet_table.polyps[owner]), on_device(tracklet_table.known[owner])
+            on_device(tracklet_table.polyps[owner]), on_device(tracklet_table.labelled[owner])
         ),
         procedure=on_device(tracklet_table.procedures[owner]),
         position=on_device(data.polyp_positions[clips[:, 0]]).float(),

@@ -171,8 +171,8 @@ def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Gener
 
 def _polyp_codes(tracklets: Tracklets) -> np.ndarray:
     """A code (t,) from 0 for each tracklet's polyp; each unknown polyp has a unique code."""
-    alone = -1 - np.arange(len(tracklets.known))
-    polyps = np.where(tracklets.known, tracklets.polyps, alone)
+    alone = -1 - np.arange(len(tracklets.labelled))
+    polyps = np.where(tracklets.labelled, tracklets.polyps, alone)
     return np.unique(polyps, return_inverse=True)[1].astype(np.int64)
 
 

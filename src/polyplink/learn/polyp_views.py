@@ -65,7 +65,7 @@ def refilled_bags(
 
 def fragments_of_polyps(data: FragmentSet) -> list[np.ndarray]:
     """The rows of each known polyp's fragments."""
-    rows = np.flatnonzero(data.known)
+    rows = np.flatnonzero(data.labelled)
     order = rows[np.argsort(data.polyps[rows], kind="stable")]
     first = np.unique(data.polyps[order], return_index=True)[1]
     return np.split(order, first[1:]) if len(order) else []
@@ -125,7 +125,9 @@ class PolypViews(Ranged, BagSampler, prefix="bags"):
     def _drawn(self, data: FragmentSet, size: int, rng: np.random.Generator) -> EpochBags:
         """Bags of known polyps, see the class."""
         if not self.refill:
-            return EpochBags(data.rows, view_bags(data.polyps, data.known, self.views, size, rng))
+            return EpochBags(
+                data.rows, view_bags(data.polyps, data.labelled, self.views, size, rng)
+            )
         fragments = fragments_of_polyps(data)
         bags = refilled_bags(fragments, self.views, size, rng)
         # Of few polyps, batches are smaller, so that no batch holds a polyp twice.

@@ -272,9 +272,11 @@ def counting_limits(
     no_links = evaluation.encoders[evaluation.reference].no_links
     if no_links:
         lines.append(f"No learned links: {no_links}.")
-    rows = {"procedure": samples.procedure, "polyp": samples.polyp, "known": samples.known}
-    known = pl.DataFrame(rows).filter("known").group_by("procedure").agg(pl.col("polyp").n_unique())
-    n_polyps = {samples.procedures[place]: n for place, n in known.rows()}
+    rows = {"procedure": samples.procedure, "polyp": samples.polyp, "labelled": samples.labelled}
+    polyp_counts = (
+        pl.DataFrame(rows).filter("labelled").group_by("procedure").agg(pl.col("polyp").n_unique())
+    )
+    n_polyps = {samples.procedures[place]: n for place, n in polyp_counts.rows()}
     evaluated = [n for name, n in n_polyps.items() if name not in settings.chosen_on]
     if evaluated and max(evaluated) == 1:
         lines.append(

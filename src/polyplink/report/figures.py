@@ -153,11 +153,11 @@ def _by_polyp(samples: Samples) -> tuple[str, np.ndarray]:
         then by time.
     """
     counts = [
-        len(np.unique(samples.polyp[samples.known & (samples.procedure == place)]))
+        len(np.unique(samples.polyp[samples.labelled & (samples.procedure == place)]))
         for place in range(len(samples.procedures))
     ]
     place = int(np.argmax(counts))
-    rows = np.flatnonzero(samples.known & (samples.procedure == place))
+    rows = np.flatnonzero(samples.labelled & (samples.procedure == place))
     polyp, position = samples.polyp[rows], samples.positions[rows]
     first = {code: position[polyp == code].min() for code in np.unique(polyp)}
     start = np.array([first[code] for code in polyp])
@@ -275,8 +275,8 @@ def draw_counting(data: FigureData) -> Figure:
     tick = partial(data.progress, "search")
     for place in range(len(samples.procedures)):
         part, rows = samples.of_procedure(place)
-        if part.known.any():
-            polyps = [int(p) if k else None for p, k in zip(part.polyp, part.known, strict=True)]
+        if part.labelled.any():
+            polyps = [int(p) if k else None for p, k in zip(part.polyp, part.labelled, strict=True)]
             by_clusterer = search(visual(unit[rows]), part.positions, grid, threads=data.threads)
             for clusterer, clusterings in by_clusterer.items():
                 counted = count_procedure(clusterings.labels, polyps, part.procedures[0])
@@ -375,7 +375,7 @@ def recall_at(vectors: np.ndarray, samples: Samples, max_k: int = NEAREST) -> np
             "no tracklet has another of its polyp, so that recall is undefined",
             "name another --part",
         )
-    k = max(1, min(max_k, int(samples.known.sum()) - 1))
+    k = max(1, min(max_k, int(samples.labelled.sum()) - 1))
     return np.asarray((ranks[:, None] <= np.arange(1, k + 1)).mean(axis=0))  # q k -> k
 
 

@@ -181,7 +181,7 @@ def _unclustered(samples: Samples) -> dict[str, Figure]:
     rates: list[float | None] = []
     several = 0
     for place in range(len(samples.procedures)):
-        rows = samples.known & (samples.procedure == place)
+        rows = samples.labelled & (samples.procedure == place)
         polyps = len(np.unique(samples.polyp[rows]))
         rates.append(float(rows.sum() / polyps) if polyps else None)
         several += polyps > 1
@@ -193,7 +193,7 @@ def _in_batches(vectors: np.ndarray, samples: Samples) -> dict[str, Figure]:
     """Top-1 and top-5 accuracy in validation batches (thesis, table 5.11)."""
     correct, views, polyps = dict.fromkeys(TOP, 0.0), 0, set[int]()
     for draw in range(DRAWS):
-        bags = view_bags(samples.polyp, samples.known, 2, BATCH, rng_of(draw))
+        bags = view_bags(samples.polyp, samples.labelled, 2, BATCH, rng_of(draw))
         if len(bags.members) < 2:
             reason = "accuracy in batches needs two polyps with two fragments each"
             return dict.fromkeys(TOP, Figure(None, why=reason))

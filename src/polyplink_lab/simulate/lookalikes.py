@@ -40,13 +40,13 @@ class Followed(NamedTuple):
     Attributes:
         centre: (n, 2) centre, pixels.
         scale: (n,) size relative to that in the alarm's first frame.
-        shown: (n,) whether the place is visible; False in all frames of an alarm without a place,
+        visible: (n,) whether the place is visible; False in all frames of an alarm without a place,
             because no candidate in its first frame was suitable.
     """
 
     centre: Array
     scale: Array
-    shown: Mask
+    visible: Mask
 
 
 def follow_lookalikes(

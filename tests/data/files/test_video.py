@@ -67,10 +67,10 @@ def test_every_frame_is_read_by_its_number_unless_it_is_corrupted(
     corrupt_packet(path, 20)
     with open_video(path) as video:
         read_numbers = numbers(video, list(range(N)))
-    lost = [n for n, shown in read_numbers if shown is None]
+    lost = [n for n, number in read_numbers if number is None]
     assert lost
     assert set(lost) <= set(range(17, 40))
-    assert all(shown in (n, None) for n, shown in read_numbers)
+    assert all(number in (n, None) for n, number in read_numbers)
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
@@ -199,14 +199,14 @@ def test_a_playlist_is_one_video_of_its_files(tmp_path: Path, suffix: str) -> No
         write_video(tmp_path / name, n)
     playlist = tmp_path / "case.m3u"
     playlist.write_text("\ufeff#EXTM3U\r\n\r\n" + "\r\n".join(parts), encoding="utf-8")
-    shown = [number for n in parts.values() for number in range(n)]
+    numbers_shown = [number for n in parts.values() for number in range(n)]
     with open_video(playlist) as video:
         assert (video.n_frames, video.fps, video.n_missing) == (57, 25.0, 0)
         assert video.drift < 0.001
-        assert numbers(video, list(range(57))) == list(enumerate(shown))
+        assert numbers(video, list(range(57))) == list(enumerate(numbers_shown))
         assert numbers(video, [-1, 19, 20, 57]) == [(19, 19), (20, 0), (-1, None), (57, None)]
         for number in (40, 19, 56, 20, 0):
-            assert numbers(video, [number]) == [(number, shown[number])]
+            assert numbers(video, [number]) == [(number, numbers_shown[number])]
     # A folder with the playlist holds one recording; files that are not in it are others.
     write_video(tmp_path / "other.mp4", 5)
     (case, other) = find_recordings(tmp_path)
