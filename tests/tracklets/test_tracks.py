@@ -81,7 +81,12 @@ def naive(
                 and track.scene == scene
             ]
             for distance, row, track in sorted(pairs, key=lambda pair: pair[0]):
-                if distance < math.inf and out[row] < 0 and track.frame < frame:
+                is_shown = most_nested < 1 and any(
+                    nested(boxes[row], other.box) > most_nested
+                    for other in tracks
+                    if other.frame == frame
+                )
+                if distance < math.inf and out[row] < 0 and track.frame < frame and not is_shown:
                     track.append(frame, boxes[row])
                     out[row] = track.number
         for row in rows if most_nested == 1 else sorted(rows, key=lambda row: -scores[row]):

@@ -134,7 +134,7 @@ class TrackletOptions(TypedDict, total=False):
         Option(
             min=0,
             max=1,
-            help="Largest share of a box that starts a track within the box of another track "
+            help="Largest share of a box in a track within the box of another track "
             "[the detector's, or 1].",
         ),
     ]

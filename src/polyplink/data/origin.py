@@ -42,8 +42,7 @@ class BoxesOrigin:
         high: Lowest score of a box that begins a track; None if the detector's record has none.
         low: Lowest score of a box that continues a track; None as for `high`.
         min_seconds: Seconds that a track must last; None as for `high`.
-        nested: Largest share of a box that begins a track within that of another; None as for
-            `high`.
+        nested: Largest share of a box in a track within that of another; None as for `high`.
         sha256: SHA-256 of the detector's file; None for a detector without a file.
         made_with: Name of the shipped detector that it is or was trained from; None for others.
     """

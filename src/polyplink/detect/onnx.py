@@ -74,8 +74,8 @@ class DetectorRecord:
         high: Lowest score of a box that begins a track; None for the default of tracks.
         low: Lowest score of a box that continues a track; None for the default of tracks.
         min_seconds: Seconds that a track must last; None for the default of tracks.
-        nested: Largest share of a box that begins a track within the box of another track, or the
-            reverse; None for the default of tracks.
+        nested: Largest share of a box in a track within the box of another track, or the reverse;
+            None for the default of tracks.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")

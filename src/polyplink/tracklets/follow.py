@@ -35,7 +35,8 @@ def follow(  # noqa: PLR0912
     Args:
         inputs: Frames (d,), boxes (d, 4), scores (d,) and scenes (s, 2); frames ascend.
         limits: High and low score, longest gap in seconds, frames per second, and the largest share
-            of a box within the latest box of a track, or the reverse, with which it may begin one.
+            of a box within the box of another track, or the reverse: with more, it continues no
+            track if that box is in the same frame, and begins none if it is the track's latest.
         state: (at least tracks that may continue + d, FIELDS); changed.
         counts: Tracks that may continue, in the first rows of the state, and tracks begun; changed.
 
@@ -73,9 +74,15 @@ def follow(  # noqa: PLR0912
             )
             for pair in pairs:  # each box and each track joins once
                 k, slot = pair // alive, pair % alive
-                if track[begin + k] < 0 and state[slot, FRAME] < frames[begin]:
-                    _continue(state[slot], boxes[begin + k], frames[begin], fps)
-                    track[begin + k] = np.int64(state[slot, NUMBER])
+                row = begin + k
+                if track[row] >= 0 or state[slot, FRAME] == frames[row]:
+                    continue
+                if most_nested < 1.0 and _is_nested(
+                    boxes[row], state[:alive], scene, frames[row], most_nested
+                ):
+                    continue
+                _continue(state[slot], boxes[row], frames[row], fps)
+                track[row] = np.int64(state[slot, NUMBER])
         order = np.arange(end - begin)
         if most_nested < 1.0 and len(order) > 1:  # of nested boxes the best one begins a track
             order = np.argsort(-scores[begin:end], kind="mergesort")
@@ -83,14 +90,9 @@ def follow(  # noqa: PLR0912
             row = begin + int(order[place])
             if track[row] >= 0 or scores[row] < high:
                 continue
-            if most_nested < 1.0 and _is_nested(boxes[row], state[:alive], scene, most_nested):
+            if most_nested < 1.0 and _is_nested(boxes[row], state[:alive], scene, 0, most_nested):
                 continue
-            state[alive] = 0.0
-            for side in range(H + 1):
-                state[alive, side] = boxes[row, side]
-            state[alive, FRAME] = frames[row]
-            state[alive, LENGTH], state[alive, NUMBER] = 1.0, begun
-            state[alive, SCENE] = scene
+            _begin(state[alive], boxes[row], frames[row], scene, begun)
             track[row] = begun
             alive += 1
             begun += 1
@@ -136,13 +138,14 @@ def _pairs_within_reach(  # noqa: PLR0917
 
 
 @njit(error_model="numpy")
-def _is_nested(box: Floats, tracks: Floats, scene: int, most: float) -> bool:
+def _is_nested(box: Floats, tracks: Floats, scene: int, since: int, most: float) -> bool:
     """Whether a box lies within or around the latest box of a track of the same scene.
 
     Args:
         box: (4,) the box.
         tracks: (t, FIELDS) states of tracks.
         scene: Scene of the box.
+        since: First frame of the boxes of tracks that count.
         most: Largest intersection of two boxes that are not nested, over the smaller area.
     """
     x, y, w, h = box
@@ -151,9 +154,18 @@ def _is_nested(box: Floats, tracks: Floats, scene: int, most: float) -> bool:
         down = min(y + h, track[Y] + track[H]) - max(y, track[Y])
         smaller = min(w * h, track[W] * track[H])
         overlap = max(across, 0.0) * max(down, 0.0) / smaller
-        if track[SCENE] == scene and overlap > most:
+        if track[SCENE] == scene and track[FRAME] >= since and overlap > most:
             return True
     return False
+
+
+@njit(error_model="numpy")
+def _begin(track: Floats, box: Floats, frame: int, scene: int, number: int) -> None:
+    """Write the state (FIELDS,) of a track of one box."""
+    track[:] = 0.0
+    track[X], track[Y], track[W], track[H] = box
+    track[FRAME], track[SCENE] = frame, scene
+    track[LENGTH], track[NUMBER] = 1.0, number
 
 
 @njit(error_model="numpy")

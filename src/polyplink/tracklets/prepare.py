@@ -53,7 +53,7 @@ from polyplink.tracklets.sampling import cut_tracklets, fragments, sampled
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
-FORMAT = 5  # version of the folder's format, part of all keys
+FORMAT = 6  # version of the folder's format, part of all keys
 PREPARED = "prepared"  # folder in a data folder for tracklets, crops and vectors
 
 

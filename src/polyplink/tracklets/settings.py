@@ -32,8 +32,9 @@ class TrackSettings(Ranged):
         bridge: Longest gap without a box within a track, seconds; in a track of few boxes at most
             0.1 s plus three times the duration of its boxes.
         tracker: Name of the tracker: "damped" is `Tracker`; plugins add others.
-        nested: Largest intersection of a box that begins a track with the latest box of another
-            track, over the smaller area; if it is larger, both show one polyp.
+        nested: Largest intersection of a box with that of another track in the same frame, and of a
+            box that begins a track also with the latest box of another, over the smaller area; if
+            it is larger, both show one polyp, and the box is in no track.
     """
 
     high: Annotated[float, SHARE] = 0.4
