@@ -182,11 +182,10 @@ def study(
     comparison, gaps = compare_runs(measured, first)
     result = Studied(comparison.with_headline(columns), gaps, tuple(runs), tuple(failed))
     is_complete = all(len(of_recipe) == seeds for of_recipe in measured.values())
-    basis = (
-        f"mean of {'' if is_complete else 'up to '}{many(seeds, 'seed')} ± standard deviation over "
-        "seeds; "
-        f"{many(len(samples_of(encoded.prepared).procedures), 'procedure')} of the part {part!r}"
-    )
+    at_most = "" if is_complete else "up to "
+    mean = f"mean of {at_most}{seeds} seeds ± standard deviation over seeds"
+    procedures = many(len(samples_of(encoded.prepared).procedures), "procedure")
+    basis = f"{'one seed' if seeds == 1 else mean}; {procedures} of the part {part!r}"
     _write(out, result)
     _write_page(out, result, encoded, basis, record.seconds)
     record.write(out)
