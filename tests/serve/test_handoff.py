@@ -16,6 +16,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.counting.corrections import Correction, append_correction
 from polyplink.data.formats.coco import import_coco
 from polyplink.data.formats.mot import import_mot
+from polyplink.data.formats.side_tables import number_polyps
 from polyplink.data.return_boxes import write_places
 from polyplink.data.tables import SOURCE_FILES, DataSet, Imported, Places
 from polyplink.report.formats import Texts, clock
@@ -82,6 +83,13 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     removed = clock(desk.procedure(0)["tracklets"][5]["start_s"])
     assert f"Removed in the review as not a polyp: the view at {removed}." in page
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_track_has_the_number_of_its_polyp(desk: Desk) -> None:
+    desk.solve(0).polyps.reverse()  # as after a cut: the first view is not of the first polyp
+    numbers = number_polyps(identified(desk)).select("polyp_id", "track").rows()
+    assert len(numbers) > 2
+    assert [int(polyp.rpartition("_P")[2]) for polyp, _ in numbers] == [n for _, n in numbers]
 
 
 def test_answers_of_another_page_during_a_hand_off_are_in_the_next_one(

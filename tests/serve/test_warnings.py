@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 import polyplink
 from polyplink.core.artefacts import to_plain
 from polyplink.core.messages import LANGUAGES, Message, catalogue
+from polyplink.counting.count_part import named_procedures
+from polyplink.counting.result import CountedProcedure
 from polyplink.report.contents import Report
 from polyplink.report.page import render, render_fragment
 from polyplink.serve.desk import Desk
@@ -193,6 +196,11 @@ def test_an_interval_is_not_claimed_for_a_corrected_count(
     assert basis in page
     assert corrected not in page
 
+    confirmed = desk.correct(0, {"kind": "done"})
+    assert (confirmed["low"], confirmed["corrected"]) == (None, True)
+    reopened = desk.correct(0, {"kind": "reopen"})
+    assert (reopened["low"] is None, reopened["corrected"]) == (False, False)
+
     after = desk.correct(0, {"kind": "not_polyp", "rows": [a]})
     assert (after["low"], after["high"], after["corrected"]) == (None, None, True)
     review, page = handed_off()
@@ -234,3 +242,18 @@ def test_a_count_of_an_earlier_version_opens_without_an_interval(
     )
     assert overview["warnings"]["en"][1] == "Old."
     assert overview["ask_below"] == 0.9
+
+
+def test_a_count_of_0_is_not_explained_once_a_reviewer_added_a_polyp(desk: Desk) -> None:
+    """Of two procedures with a count of 0, the warning names the one that still has none."""
+    names = desk.names
+    empty = tuple(CountedProcedure(name) for name in names)
+    why = Message("counted_none", named_procedures(names) | {"why": [Message("no_box")]})
+    desk.count = replace(desk.count, procedures=empty, messages=(why,))
+    every_row = list(range(len(desk.procedure(1)["tracklets"])))
+    desk.correct(1, {"kind": "not_polyp", "rows": every_row})
+    (line,) = desk.overview()["warnings"]["en"]
+    assert names[1] in line
+    assert names[0] not in line
+    desk.correct(1, {"kind": "missed", "frame": 0})
+    assert desk.overview()["warnings"]["en"] == []

@@ -311,12 +311,17 @@ def alike_together(
         apart: Pairs of tracklets (n, n) that a reviewer called different polyps.
     """
     together = np.triu(views.overlap & (labels[:, None] != labels[None, :]))
-    if apart is not None:
-        together &= ~apart
     if point.links is None or not together.any():
         return []
-    alike = np.argwhere(together & (point.links.likeness(views) >= ALIKE))
-    return sorted({(min(pair), max(pair)) for pair in labels[alike].tolist()})
+    alike = together & (point.links.likeness(views) >= ALIKE)
+    return sorted(_polyp_pairs(alike, labels) - _polyp_pairs(apart, labels))
+
+
+def _polyp_pairs(pairs: Flags | None, labels: Labels) -> set[tuple[int, int]]:
+    """The pairs of polyps, the smaller number first, of pairs of tracklets (n, n)."""
+    if pairs is None:
+        return set()
+    return {(min(pair), max(pair)) for pair in labels[np.argwhere(pairs)].tolist()}
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from polyplink.counting.corrections import (
     views_key,
 )
 from polyplink.counting.count_folder import counted_folder
-from polyplink.counting.link import alike_messages, alike_together, vectors_of, views_to_link
+from polyplink.counting.link import alike_together, vectors_of, views_to_link
 from polyplink.counting.result import FILE, Count
 from polyplink.data.files.images import data_uri
 from polyplink.data.vocabulary import is_simulated
@@ -47,6 +47,7 @@ from polyplink.serve.possible_misses import Place, possible_misses
 from polyplink.serve.solved import (
     Solved,
     constraints_of,
+    corrected_messages,
     log_rows,
     question_facts,
     rows_left,
@@ -390,14 +391,9 @@ class Desk:
         return [place for place in self.possible_misses(index) if place.frame not in dismissed]
 
     def _warnings(self) -> dict[str, list[str]]:
-        """The warnings of the count by language; of polyps that look alike, as corrected."""
+        """The warnings of the corrected count by language."""
         solved = {name: self.solve(index) for index, name in enumerate(self.names)}
-        messages = self.count.all_messages
-        if any(procedure.corrected for procedure in solved.values()):
-            others = [message for message in messages if message.kind != "alike_together"]
-            alike = {name: procedure.alike for name, procedure in solved.items()}
-            messages = (*others, *alike_messages(alike))
-        return in_every_language(messages)
+        return in_every_language(corrected_messages(self.count, solved))
 
     def overview(self) -> dict[str, Any]:
         """Counts of all procedures, for the first page."""

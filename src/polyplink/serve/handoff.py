@@ -86,7 +86,8 @@ class ReviewedProcedure:
         answered: Number of answered questions.
         reviewers: Names of the reviewers who corrected the procedure.
         corrections: Number of answers about views that apply.
-        corrected: Whether such answers decide part of this count; it then has no interval.
+        corrected: Whether such answers decide part of this count, or `done` confirms it; it then
+            has no interval.
         contradictions: Number of answers that are set aside because later ones contradict them.
         polyps_before: Number of polyps before the review.
         polyps: Number of polyps after the review.
@@ -410,7 +411,8 @@ def identified(desk: Desk, *, finished: bool = False) -> DataSet:
         names = [f"{procedure}_P{place[i] + 1}" for i in tracklet.tolist()]
         polyp_ids = pl.Series("polyp_id", names, dtype=pl.String)
         boxes.append(desk.prepared.detections[rows].with_columns(polyp_ids))
-        polyps += [(name, procedure) for name in dict.fromkeys(names)]
+        # In their order, so that a format that numbers polyps gives each its own number.
+        polyps += [(f"{procedure}_P{number + 1}", procedure) for number in sorted({*place})]
     procedures = desk.prepared.data.procedures.filter(pl.col("procedure_id").is_in(chosen))
     schema = {"polyp_id": pl.String, "procedure_id": pl.String}
     return DataSet.of(pl.concat(boxes), procedures, pl.DataFrame(polyps, schema, orient="row"))

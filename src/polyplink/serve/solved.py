@@ -7,6 +7,7 @@ import polars as pl
 
 from polyplink.associate.identities import Constraints, Identities, Question
 from polyplink.associate.links import Views
+from polyplink.core.messages import Message
 from polyplink.core.text import rounded_probability
 from polyplink.counting.corrections import (
     ABOUT_NO_POLYP,
@@ -16,6 +17,9 @@ from polyplink.counting.corrections import (
     answers,
     applying,
 )
+from polyplink.counting.count_part import named_procedures
+from polyplink.counting.link import alike_messages
+from polyplink.counting.result import Count
 
 
 class Solved(NamedTuple):
@@ -64,9 +68,9 @@ class Solved(NamedTuple):
 
     @property
     def corrected(self) -> bool:
-        """Whether a person decided part of this count, so that its interval does not apply."""
+        """Whether a person changed or confirmed this count, so that its interval does not apply."""
         applied = applying(self.log, self.decided)
-        return any(answer.kind not in WITHOUT_DECISION for answer in applied)
+        return self.decided.done or any(answer.kind not in WITHOUT_DECISION for answer in applied)
 
     @property
     def n_polyps(self) -> int:
@@ -76,7 +80,7 @@ class Solved(NamedTuple):
 
     @property
     def interval(self) -> tuple[int, int] | tuple[None, None]:
-        """Lowest and highest number of polyps, 90 %; None for a count that a person made."""
+        """Lowest and highest number of polyps, 90 %; None if `corrected`."""
         interval = None if self.identities is None or self.corrected else self.identities.interval
         return interval or (None, None)
 
@@ -84,6 +88,33 @@ class Solved(NamedTuple):
     def questions(self) -> list[Question]:
         """The decisions to review."""
         return [] if self.identities is None else self.identities.questions
+
+
+def corrected_messages(count: Count, solved: Mapping[str, Solved]) -> list[Message]:
+    """The warnings of a count under its corrections.
+
+    Corrections can change which polyps look alike, and which procedures have no polyp.
+
+    Args:
+        count: The count.
+        solved: Its procedures by name, under their corrections.
+    """
+    if not any(procedure.corrected for procedure in solved.values()):
+        return [*count.all_messages]
+    empty = [
+        procedure.procedure_id
+        for procedure in count.procedures
+        if procedure.polyps == solved[procedure.procedure_id].n_polyps == 0
+    ]
+    messages = []
+    for message in count.all_messages:
+        if message.kind == "counted_none" and empty:
+            values = {**message.values, **named_procedures(empty)}
+            messages.append(Message(message.kind, values))
+        elif message.kind not in ("counted_none", "alike_together"):
+            messages.append(message)
+    alike = {name: procedure.alike for name, procedure in solved.items()}
+    return [*messages, *alike_messages(alike)]
 
 
 def rows_left(move: Mapping[str, Any], polyps: Sequence[int | None]) -> list[int]:
