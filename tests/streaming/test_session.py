@@ -78,8 +78,9 @@ def test_a_reader_at_half_speed_takes_every_second_frame() -> None:
     assert set(np.diff(taken[AHEAD:]).tolist()) == {2}
 
 
-def test_a_recording_as_fast_as_possible_loses_no_frame() -> None:
-    feed = Feed(source(pictures(50), "recording"), speed=0)
+@pytest.mark.parametrize("kind", ["recording", "device"])
+def test_a_source_as_fast_as_possible_loses_no_frame(kind: Kind) -> None:
+    feed = Feed(source(pictures(50), kind), speed=0)
     time.sleep(0.1)
     assert (numbers_of(feed), feed.dropped) == (list(range(50)), 0)
 

@@ -63,7 +63,7 @@ def live(
         Option(
             min=0,
             help="Speed of a recording, 1 for real time; 0: as fast as possible, without "
-            "dropping frames.",
+            "dropping frames, also those of a pipe or stream.",
         ),
     ] = 1.0,
     fps: options.Fps = None,

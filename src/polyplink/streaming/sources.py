@@ -614,13 +614,14 @@ class Feed:
 
         Args:
             source: The source.
-            speed: Playback speed of a recording relative to real time; 0 for as fast as possible.
+            speed: Playback speed of a recording relative to real time; 0 for as fast as possible,
+                without dropping frames of any source.
         """
         self.dropped = 0
         self.error: Exception | None = None
         self.due = 0.0
         self._source, self._speed = source, speed
-        self._drops = source.kind == "device" or (source.kind == "recording" and speed > 0)
+        self._drops = source.kind != "lines" and speed > 0
         self._taken = -1  # number of the last frame that was taken
         self._waiting: deque[LiveFrame] = deque()
         self._ended = False
