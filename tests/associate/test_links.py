@@ -274,8 +274,8 @@ def test_count_without_labels_does_not_grow_with_the_number_of_views(n: int) -> 
 def test_pairs_that_cannot_be_fitted_and_invalid_views_are_refused() -> None:
     names = term_names()
     for same, reason in (
-        ([True, True], "all 2 labelled pairs show one polyp"),
-        ([False], "none of 1 labelled pairs shows one polyp"),
+        ([True, True], "all 2 labelled pairs of views without a common frame show one polyp"),
+        ([False], "none of 1 labelled pairs of views without a common frame shows one polyp"),
         ([], "none of 0 labelled pairs"),
     ):
         pairs = (np.zeros((len(same), len(names))), np.array(same, dtype=bool))

@@ -82,7 +82,7 @@ def test_run_counts_a_recording_and_writes_a_report(
     assert lines[0] == "1,1,10.0,8.0,16.0,12.0,0.9,-1,-1,-1"
     assert list((out / "data" / "kept").iterdir())  # crops stored during detection were used
     again = polyplink(*command, "--device", "cpu", "--language", "de")
-    assert "video-with-boxes shows an earlier count" in again.stderr
+    assert "video-with-boxes is of an earlier run" in again.stderr
     assert detections == ["data"]
     empty = printed_json(*command, "--device", "cpu", "--min-seconds", "9")
     assert empty["polyps"] == 0

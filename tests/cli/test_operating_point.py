@@ -162,8 +162,14 @@ def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
             [tracklets("v", [None])],
             "no procedure has known polyps, and no procedure has two tracklets",
         ),
-        ([tracklets("v", ["a", "a", "a"])], "all 3 labelled pairs show one polyp"),
-        ([tracklets("v", ["a", "b", "c"])], "none of 3 labelled pairs shows one polyp"),
+        (
+            [tracklets("v", ["a", "a", "a"])],
+            "all 3 labelled pairs of views without a common frame show one polyp",
+        ),
+        (
+            [tracklets("v", ["a", "b", "c"])],
+            "none of 3 labelled pairs of views without a common frame shows one polyp",
+        ),
         ([tracklets("v", ["a", "a", "b"])], "but only one has known polyps"),
     ):
         point = find_operating_point(procedures)

@@ -187,7 +187,9 @@ def test_a_finished_review_is_handed_off_and_learned_from(
     point, (note,) = fit_reviews([desk], mixed_up, fitted)
     assert point is fitted
     assert "of the weights by 0.20: the weights keep theirs" in note
-    with pytest.raises(PolyplinkError, match="judged on others, but one is marked as finished"):
+    with pytest.raises(
+        PolyplinkError, match="judged on others, but only one finished procedure has a view"
+    ):
         fit_reviews([desk], finished_procedures(desk)[:1], before)
     assert {name for _, name, _ in record.seen.validated} >= set(desk.names)
     recount = count(learning.value.weights, sample_run.data, out=tmp_path / "again", device="cpu")

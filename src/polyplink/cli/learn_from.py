@@ -13,6 +13,7 @@ from polyplink.cli.verb import verb
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.results import Result, ShownFields
 from polyplink.core.runs import RunRecord
+from polyplink.core.text import many
 
 
 @dataclass(frozen=True)
@@ -99,5 +100,9 @@ def learn_from(
     stored = store_operating_point(path, out, point, data, names)
     record.write(out)
     learned = Learned(stored, out / "data", len(labelled), point.origin, tuple(notes))
-    printed = [f"{stored}: {point.origin}", f"{learned.data}: boxes with the corrected identities"]
+    printed = [
+        f"{many(len(labelled), 'finished procedure')} with a view",
+        f"{stored}: {point.origin}",
+        f"{learned.data}: boxes with the corrected identities",
+    ]
     return Result(learned, printed=printed, warnings=notes)

@@ -154,7 +154,10 @@ def return_data(
         printed += [f"video: {file}" for file in files]
         warnings += without_video
     elif (out / VIDEOS).exists():
-        warnings.append(f"{out / VIDEOS} shows an earlier count; draw it again with --video")
+        warnings.append(
+            f"{out / VIDEOS} is of an earlier run and may show another count; draw it again "
+            "with --video"
+        )
     return Result(result, facts, printed, warnings)
 
 

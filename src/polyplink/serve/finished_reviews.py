@@ -28,13 +28,13 @@ def fit_reviews(
         The operating point, and a warning if it is the previous one.
 
     Raises:
-        PolyplinkError: If the reviews have fewer than two finished procedures, no pair of views of
-            one polyp, or none of two polyps.
+        PolyplinkError: If the reviews have fewer than two finished procedures with a view, no pair
+            of views of one polyp, or none of two polyps.
     """
     if len(labelled) < 2:
         raise PolyplinkError(
-            "links are fitted on some procedures and judged on others, but one is marked as "
-            "finished",
+            "links are fitted on some procedures and judged on others, but only one finished "
+            "procedure has a view",
             "finish the review of more procedures",
         )
     sources = {box_source(desk.data, desk.prepared.data, desk.names) for desk in desks}
