@@ -258,7 +258,6 @@ def lost_messages(lost: Mapping[str, int], settings: PrepareSettings) -> list[Me
     }
     shared = {
         "boxes": lost["boxes"],
-        "high": settings.tracks.high,
         "frames": settings.fewest_frames,
     }
     return [
