@@ -42,7 +42,7 @@ from polyplink.counting.result import (
 from polyplink.data.protocols import protocol_part
 from polyplink.data.tables import DETECTIONS, POLYPS, PROCEDURES
 from polyplink.detect.onnx import DetectorRecord
-from polyplink_lab.reproduce.published_tables import published
+from polyplink_lab.reproduce.published_tables import published_tables
 from polyplink_lab.reproduce.standing import STANDINGS, reasons, standard_errors
 
 ROOT = Path(__file__).parents[1]
@@ -240,7 +240,7 @@ def expectations() -> str:
     """What every published table rests on: the reasons by letter, and a row for each table."""
     letters: dict[str, str] = {}
     rows = []
-    for table in published().values():
+    for table in published_tables().values():
         counts = {kind: list[str]() for kind in STANDINGS}
         for (kind, why), n in reasons(table).items():
             letter = letters.setdefault(why, chr(ord("a") + len(letters))) if why else ""

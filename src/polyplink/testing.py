@@ -28,7 +28,7 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, Imported, read_data, write_data
-from polyplink.detect.first_pass import checked
+from polyplink.detect.first_pass import check_output
 from polyplink.detect.onnx import DetectorRecord
 from polyplink.encoders.build import check_tokens
 from polyplink.encoders.embed import NetworkEmbedder
@@ -345,7 +345,7 @@ def check_detector(detector: Callable[[Pixels], npt.ArrayLike]) -> None:
             image = rng.integers(low, high, (height, width, 3)).astype(np.uint8)
             before = image.copy()
             with _refusals_as_assertions():
-                checked(detector(image))
+                check_output(detector(image))
             _require((image == before).all(), "it changes the image, from which crops are cut")
 
 

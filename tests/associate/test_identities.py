@@ -128,11 +128,11 @@ def test_constraints_hold_and_are_not_asked_again() -> None:
         assert result.interval is not None
         assert result.interval[0] <= len(result.names) <= result.interval[1]
     chained = Constraints(must=((0, 1), (1, 2)), cannot=((2, 3),))
-    same_polyp, different_polyps = chained.closed(4)
+    same_polyp, different_polyps = chained.closure(4)
     assert same_polyp.astype(int).tolist() == [[1, 1, 1, 0]] * 3 + [[0, 0, 0, 1]]
     assert (different_polyps == ~same_polyp).all()
     with pytest.raises(PolyplinkError, match="two polyps, and by other constraints one"):
-        Constraints(must=((0, 1),), cannot=((1, 0),)).closed(2)
+        Constraints(must=((0, 1),), cannot=((1, 0),)).closure(2)
 
 
 def test_an_open_interval_has_a_question_with_the_change_of_its_answer() -> None:

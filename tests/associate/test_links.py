@@ -84,7 +84,7 @@ def test_views_that_begin_together_may_come_in_any_order() -> None:
         np.random.default_rng(0).permutation(12),
     )
     expected = model.probability(views)[np.ix_(order, order)]
-    np.testing.assert_allclose(model.probability(views.at(order)), expected, atol=1e-12)
+    np.testing.assert_allclose(model.probability(views.take(order)), expected, atol=1e-12)
 
 
 def test_too_many_tracklets_are_refused_before_their_tables_are_made(

@@ -149,7 +149,7 @@ def test_all_tracklets_of_the_procedure_are_counted_between_two_stored_ones() ->
     expected = [
         [sum(min(a, b) < s < max(a, b) for s in start) for b in stored.start] for a in stored.start
     ]
-    assert stored.between.tolist() == expected
+    assert stored.n_between.tolist() == expected
 
 
 def test_weights_without_links_and_invalid_settings_are_refused() -> None:

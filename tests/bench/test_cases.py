@@ -158,8 +158,8 @@ def test_cuda_selects_the_cases_that_use_a_gpu() -> None:
 
 
 def test_importing_polyplink_imports_nothing_heavy() -> None:
-    assert cases.imported(cases.IMPORT, cases.HEAVY) == []
-    assert cases.imported("import json, csv", ("csv", "wave", "json")) == ["csv", "json"]
+    assert cases.imported_modules(cases.IMPORT, cases.HEAVY) == []
+    assert cases.imported_modules("import json, csv", ("csv", "wave", "json")) == ["csv", "json"]
 
 
 def test_synthetic_detections_have_gaps_and_jumps_and_the_density_of_real_colon() -> None:

@@ -17,7 +17,7 @@ from polyplink_lab.bench.harness import (
     measure,
     most_memory,
     record,
-    timed,
+    time_calls,
 )
 
 CPU = torch.device("cpu")
@@ -86,7 +86,7 @@ def test_optional_fields_of_a_case_are_in_the_result(clock: list[float]) -> None
 
 def test_timed_returns_the_seconds_of_the_fastest_call(clock: list[float]) -> None:
     seconds = iter([5.0, 2.0, 9.0])
-    assert timed(lambda: clock.__setitem__(0, clock[0] + next(seconds)), 3)[1] == 2.0
+    assert time_calls(lambda: clock.__setitem__(0, clock[0] + next(seconds)), 3)[1] == 2.0
 
 
 def test_the_memory_peak_excludes_freed_arrays() -> None:

@@ -14,7 +14,7 @@ from polyplink.data.files.images import Picture
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.detect.folder import open_detector
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector
-from polyplink.encoders.adapt import WhitenedEncoder, unwrapped
+from polyplink.encoders.adapt import WhitenedEncoder, unwrap_encoder
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.load import load_encoder
 from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_weights, stored_path
@@ -191,4 +191,4 @@ def test_whitening_is_fitted_on_views_of_stills(stills: Path, tmp_path: Path) ->
     succeed(*adapt, "--in-motion", "3", "--least-contrast", "0.16", "--as", "corrected")
     corrected = load_encoder(stored_path("corrected"), torch.device("cpu"))
     assert corrected.record.encoder.least_contrast == 0.16
-    assert unwrapped(corrected.encoder).config.least_contrast == 0.16
+    assert unwrap_encoder(corrected.encoder).config.least_contrast == 0.16

@@ -14,7 +14,7 @@ from polyplink.evaluate.intervals import Figure
 from polyplink.evaluate.samples import Samples, TrackletBoxes
 from polyplink_lab.reproduce import crop_variants
 from polyplink_lab.reproduce.crop_variants import Variant, compare_variants
-from polyplink_lab.reproduce.published_tables import published
+from polyplink_lab.reproduce.published_tables import published_tables
 from tests.conftest import SampleRun
 from tests.evaluate.random_tracklets import boxes_of, random_samples
 
@@ -110,7 +110,7 @@ def test_variants_of_crops_and_clips_are_compared(sample_run: SampleRun) -> None
 
 def test_published_figures_are_named_and_compared_by_the_values_that_are_shown() -> None:
     """Tracking figures over all boxes together differ from their means over procedures."""
-    names = {cell.measure for table in published().values() for cell in table.cells}
+    names = {cell.measure for table in published_tables().values() for cell in table.cells}
     vectors, samples, _ = random_samples(1, noise=2.0)
     by_name = crop_variants.named_figures(names, vectors, samples, boxes_of(samples), QUICK)
     other_figures = ("cost/", "val/", "test/", "size/", "histology/")

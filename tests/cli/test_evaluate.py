@@ -47,7 +47,7 @@ def evaluate(weights: Path, data: Path, out: Path, **options: Any) -> Result[Eva
 @pytest.fixture(autouse=True)
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chart of the methods takes most of the time of a report; tests/report draws it."""
-    monkeypatch.setattr("polyplink.report.page._methods_drawn", lambda comparison: "")
+    monkeypatch.setattr("polyplink.report.page._methods_svg", lambda comparison: "")
 
 
 def test_three_methods_are_evaluated_with_all_tables(

@@ -45,7 +45,7 @@ from polyplink.streaming.live_count import (
     other_settings,
 )
 from polyplink.streaming.setup import open_linking
-from polyplink.streaming.sources import LiveSource, TimedFrame, frames_from, played
+from polyplink.streaming.sources import LiveSource, TimedFrame, frames_from, play_recording
 from tests.cli.calls import assert_refused, invoke, polyplink
 from tests.cli.live_lines import (
     GAP,
@@ -470,7 +470,7 @@ def test_a_killed_count_reported_with_other_weights_or_options_says_so(
 ) -> None:
     encoder = load_named(sample_run.weights, "cpu")
     finer = replace(encoder, prepare=replace(encoder.prepare, stride=2))
-    recording = played(find_recordings(sample_run.frames)[0])
+    recording = play_recording(find_recordings(sample_run.frames)[0])
     camera = replace(recording, recording=None)
     kinds = {}
     for source, out in ((recording, tmp_path / "recording"), (camera, tmp_path / "camera")):
@@ -490,7 +490,7 @@ def test_a_killed_count_reported_with_other_weights_or_options_says_so(
 def test_a_recording_that_grows_while_it_is_played_has_a_warning(tmp_path: Path) -> None:
     (recording,) = find_recordings(write_video(tmp_path / "film.ts", 20))
     for grows in (False, True):
-        source = played(recording)
+        source = play_recording(recording)
         next(source.frames)
         if grows:
             with recording.path.open("ab") as file:
@@ -502,7 +502,7 @@ def test_a_recording_that_grows_while_it_is_played_has_a_warning(tmp_path: Path)
 def test_a_count_that_drops_most_frames_has_no_interval(
     sample_run: SampleRun, tmp_path: Path
 ) -> None:
-    source = played(find_recordings(sample_run.frames)[0])
+    source = play_recording(find_recordings(sample_run.frames)[0])
     encoder = load_named(sample_run.weights, "cpu")
     _, point, _ = open_linking(
         lambda origin: encoder, None, source.fps, tmp_path, purpose="count", keep_alarms=False

@@ -71,7 +71,7 @@ def test_the_operating_point_counts_separable_polyps_with_an_interval() -> None:
         assert len(linked.names) - 1 <= len(set(procedure.polyps) - {None}) <= len(linked.names)
         wide_interval = link(procedure, replace(point, spread=1e3)).interval or (0, 0)
         assert wide_interval[0] <= low <= high <= wide_interval[1]
-    assert isinstance(point.at("link").setting, LearnedLinks)
+    assert isinstance(point.for_purpose("link").setting, LearnedLinks)
     assert point.prices["link"] <= point.prices["count"]
     six_procedures = find_operating_point(procedures[:6])
     assert six_procedures.spread is None  # six procedures cannot show that 90 % are covered
@@ -181,7 +181,7 @@ def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
     assert recorded_point(None).setting == UNTUNED
     unlabelled = find_operating_point([tracklets(f"v{n}", [None] * n) for n in range(2, 14)])
     assert "links fitted without labels on 12 procedures" in unlabelled.origin
-    assert unlabelled.at("link") == unlabelled
+    assert unlabelled.for_purpose("link") == unlabelled
     linked = link(tracklets("v", [None] * 9), unlabelled)
     assert linked.interval is None
     assert np.isfinite(linked.scores).all()

@@ -30,7 +30,7 @@ from polyplink_lab.reproduce.encoders_under_test import Workspace, has_recipe, u
 from polyplink_lab.reproduce.published_tables import (
     PUBLISHED_MAP,
     PublishedTable,
-    published,
+    published_tables,
     with_learned_links,
 )
 from polyplink_lab.reproduce.reproduced_table import ReproducedTable, best_cells
@@ -99,7 +99,7 @@ def test_computed_figures_are_beside_published_ones_and_others_have_a_reason(
     published_map = cells["Ours", PUBLISHED_MAP]
     assert (published_map.published, published_map.ours.known) == ("63.13", True)
     assert result.settings.endswith("reference; visual similarity: raw_l2; times: normalised.")
-    assert {similarity_form(name) for name in published() if "thesis" in name} == {"sigmoid"}
+    assert {similarity_form(name) for name in published_tables() if "thesis" in name} == {"sigmoid"}
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert written == ["run.json", "table.csv", "table.html", "table.json", "table.tex"]
     assert read_json(tmp_path / "out" / "table.json")["name"] == "ntssl/1"
@@ -145,7 +145,7 @@ def test_differences_are_shown_only_for_comparable_figures(run: Run, sample_run:
 def test_incomparable_data_are_named(labelled: Path) -> None:
     data = read_data(labelled)
     simulated = data.procedures.with_columns(dataset=pl.lit("simulated smoke 0"))
-    plain, divided = published()["thesis/5.3"], published()["thesis/5.11"]
+    plain, divided = published_tables()["thesis/5.3"], published_tables()["thesis/5.11"]
     assert incomparable(replace(data, procedures=simulated), "rc19", plain, stand_in=True) == (
         "SIMULATED data, stand-in encoders"
     )
@@ -163,9 +163,9 @@ def test_stand_ins_fill_a_table_and_are_marked(run: Run, labelled: Path, tmp_pat
     assert all(row.endswith(" (stand-in)") for _, row, _ in result.rows)
     for file in ("table.html", "table.tex", "table.csv"):
         assert "an untrained network" in (tmp_path / "out" / file).read_text()
-    cost = next(c for c in published()["ntssl/1"].cells if c.measure == "cost/parameters")
+    cost = next(c for c in published_tables()["ntssl/1"].cells if c.measure == "cost/parameters")
     workspace = Workspace(tmp_path, labelled, stand_in=True, device="cpu")
-    ours = reproduction._beside(
+    ours = reproduction._reproduced_cell(
         cost, Figure(1e6), True, False, untrained_stand_in(cost.subject, workspace)
     )
     assert ours.stand_in == ""  # costs are those of the named network
@@ -311,7 +311,7 @@ def test_best_cells_are_those_without_a_significant_paired_difference() -> None:
     noise = rng.normal(0, 0.2, 19)  # equal for all, so that the comparison must be paired
     values = {name: q + noise + rng.normal(0, 0.05, 19) for name, q in quality.items()}
     ours = [resampled_mean(values[name], np.ones(19), weights) for name in quality]
-    cell = published()["ntssl/2"].cells[0]
+    cell = published_tables()["ntssl/2"].cells[0]
     cells = [replace(cell, group="g", subject=name) for name in quality]
     naive = {0, 1, 2} - {
         i
@@ -327,15 +327,15 @@ def test_best_cells_are_those_without_a_significant_paired_difference() -> None:
 
 def test_counting_tables_have_an_added_row_of_learned_links() -> None:
     for name in ("ta/1", "ta/3", "thesis/5.14"):
-        cells = list(with_learned_links(published()[name].cells))
+        cells = list(with_learned_links(published_tables()[name].cells))
         added_row = [cell for cell in cells if cell.measure.startswith("links/")]
-        assert len(added_row) == len(cells) - len(published()[name].cells) > 0
+        assert len(added_row) == len(cells) - len(published_tables()[name].cells) > 0
         assert {cell.text for cell in added_row} == {""}
         assert len({(cell.row, cell.subject) for cell in added_row}) == 1
         before = cells[cells.index(added_row[0]) - 1]
         assert (before.group, before.subject) == (added_row[0].group, added_row[0].subject)
         assert added_row[0].row == f"{before.row}, learned links of polyplink"
-    other_cells = published()["ntssl/1"].cells
+    other_cells = published_tables()["ntssl/1"].cells
     assert tuple(with_learned_links(other_cells)) == other_cells
 
 
@@ -354,7 +354,7 @@ def test_all_tables_are_computed_once_in_the_order_of_trainings(
     rows: Any = reproduce("all", **options).value
     assert [row["table"] for row in rows] == computed
     assert {"ta/1", "thesis/5.12", "thesis/5.14", "thesis/A.19"} <= set(computed)
-    n_trainings = [sum(map(has_recipe, published()[name].subjects)) for name in computed]
+    n_trainings = [sum(map(has_recipe, published_tables()[name].subjects)) for name in computed]
     assert n_trainings == sorted(n_trainings)
     row_of_table = next(row for row in rows if row["table"] == "ta/1")
     assert (row_of_table["computed"], row_of_table["cells"]) == (2, 12)
@@ -365,7 +365,9 @@ def test_all_tables_are_computed_once_in_the_order_of_trainings(
     monkeypatch.setattr(reproduction, "what_is_missing", lambda *_: "")  # its weights were added
     reproduce("all", **options)
     assert computed == [
-        row["table"] for row in rows if "endofm-supervised" in published()[row["table"]].subjects
+        row["table"]
+        for row in rows
+        if "endofm-supervised" in published_tables()[row["table"]].subjects
     ]
     computed.clear()
     reproduce("all", **options, seeds=1)
@@ -416,7 +418,7 @@ def test_reproduce_prints_a_table_or_json(sample_run: SampleRun, tmp_path: Path)
 def test_list_names_the_requirements_of_every_table() -> None:
     listed = printed_json("reproduce", "list")
     states = {state["name"]: state for state in listed}
-    assert list(states) == list(published())
+    assert list(states) == list(published_tables())
     assert len(listed) == len(states) == 48
     state_of_table = states["ntssl/1"]
     assert state_of_table["cells"] == 162

@@ -11,7 +11,7 @@ from polyplink.recipes.by_name import override
 from polyplink_lab.cli.reproduce import reproduce
 from polyplink_lab.reproduce import reproduction, reproduction_plan
 from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder, stand_in_recipe
-from polyplink_lab.reproduce.published_tables import published
+from polyplink_lab.reproduce.published_tables import published_tables
 from polyplink_lab.reproduce.reproduction import ReproductionSettings, plan
 from polyplink_lab.reproduce.reproduction_plan import Step, cost
 from tests.cli.calls import polyplink, printed_json
@@ -44,7 +44,7 @@ def settings(data: Path, tmp_path: Path) -> ReproductionSettings:
 
 def test_steps_equal_a_count_by_hand_and_nothing_is_run(labelled: Path, tmp_path: Path) -> None:
     plan_settings = settings(labelled, tmp_path)
-    steps = {step.what: step for step in plan(plan_settings, [published()["ntssl/2"]]).value}
+    steps = {step.what: step for step in plan(plan_settings, [published_tables()["ntssl/2"]]).value}
     trained = [what for what in steps if what.startswith("train ")]
     names = ("nearest", "fixed", "", "frame", "tracklet")
     assert trained == [f"train ntssl{'-' if name else ''}{name}-small" for name in names]
@@ -65,7 +65,11 @@ def test_steps_equal_a_count_by_hand_and_nothing_is_run(labelled: Path, tmp_path
         recipe.optim.epochs * frames * 3 * network_cost.macs / RATE
     )
     # Tables of the same vectors are one step, with the figures of all tables.
-    tables = [published()["thesis/5.1"], published()["thesis/5.6"], published()["thesis/5.11"]]
+    tables = [
+        published_tables()["thesis/5.1"],
+        published_tables()["thesis/5.6"],
+        published_tables()["thesis/5.11"],
+    ]
     steps_of_tables = {step.what: step for step in plan(plan_settings, tables).value}
     cells = [
         c for t in tables for c in t.cells if (c.subject, c.crop, c.clip) == ("endofm", 5, None)
@@ -132,7 +136,7 @@ def test_a_probe_on_a_published_pair_of_parts_that_will_be_refused_is_missing(
     polyps = data.polyps.with_columns(size_mm=pl.lit(2.0, pl.Float32))
     write_data(tmp_path / "d", replace(data, splits={**data.splits, **sides}, polyps=polyps))
     monkeypatch.setattr(reproduction, "task_part", lambda task, data, part: "rsp")
-    steps = plan(settings(tmp_path / "d", tmp_path), [published()["ntssl/2"]]).value
+    steps = plan(settings(tmp_path / "d", tmp_path), [published_tables()["ntssl/2"]]).value
     probes = [step for step in steps if step.what.startswith("probe size of ")]
     assert probes
     assert all("are not of both classes" in step.why for step in probes)

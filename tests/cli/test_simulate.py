@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from polyplink_lab.bench.cases import imported
+from polyplink_lab.bench.cases import imported_modules
 from polyplink_lab.simulate.tolerance_checks import Row
 from tests.cli.calls import polyplink, printed_json
 
@@ -21,7 +21,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
          "--workers", "1"])
 """
     heavy = ("polyplink.learn", "polyplink.associate", "jinja2", "matplotlib", "sklearn")
-    assert imported(code, heavy) == []
+    assert imported_modules(code, heavy) == []
 
 
 def test_simulate_writes_tables(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_checkpoints_are_not_chosen_on_the_evaluated_procedures(
     assert_refused(refused, "would be trained or validated on 1 of the procedures of the part eval")
     assert not (tmp_path / "out").exists()
     # Weights from which a training started may have seen them too.
-    monkeypatch.setattr(encoders_under_test, "trained", lambda *_: sample_run.run)
+    monkeypatch.setattr(encoders_under_test, "train_or_resume", lambda *_: sample_run.run)
     assert_refused(polyplink(*command, "--part=train", "--set=part=eval"), "or saw their patients")
 
 
@@ -111,7 +111,7 @@ def test_an_unknown_column_is_refused_before_training(
         trained_seeds.append(recipe.seed)
         return sample_run.run
 
-    monkeypatch.setattr(encoders_under_test, "trained", trained)
+    monkeypatch.setattr(encoders_under_test, "train_or_resume", trained)
     options = ("--columns", "mpa", "--task", "retrieval", "--device", "cpu")
     refused = polyplink("study", "ntssl-demo", sample_run.data, "-o", tmp_path / "out", *options)
     assert_refused(refused, "there is no figure 'mpa'; --columns takes mAP")
@@ -126,7 +126,7 @@ def test_a_mean_over_fewer_seeds_than_asked_for_is_said_to_be(
             raise PolyplinkError("the loss is not finite", "lower optim.lr")
         return sample_run.run
 
-    monkeypatch.setattr(encoders_under_test, "trained", trained)
+    monkeypatch.setattr(encoders_under_test, "train_or_resume", trained)
     options = ("--seeds=2", "--task=retrieval", "--device=cpu", "-o", tmp_path / "out")
     result = succeed("study", "ntssl-demo", sample_run.data, *options)
     assert "seed 43: the loss is not finite" in result.stderr

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from polyplink import add_weights, embed_data, list_weights, show_weights
 from polyplink.core.artefacts import file_key
 from polyplink.core.errors import PolyplinkError
-from polyplink.encoders.adapt import unwrapped
+from polyplink.encoders.adapt import unwrap_encoder
 from polyplink.encoders.build import build_frame_encoder
 from polyplink.encoders.catalogue import FOUNDATION
 from polyplink.encoders.config import FoundationConfig
@@ -21,7 +21,7 @@ from polyplink.encoders.published import check_published
 from polyplink.encoders.weights import read_record, weights_path
 from polyplink.models.shipped import ENCODER
 from polyplink.recipes.paper_cost import cost_of
-from polyplink_lab.reproduce.published_tables import published
+from polyplink_lab.reproduce.published_tables import published_tables
 from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun
 from tests.encoders.checkpoints import caformer_shapes, golden_state
@@ -85,7 +85,9 @@ def test_an_added_backbone_is_loaded_by_its_file_name(tmp_path: Path) -> None:
     assert rows["resnet50.tv2_in1k"]["path"] == str(added["path"])
 
 
-COST_CELLS = [cell for cell in published()["ntssl/1"].cells if cell.measure.startswith("cost/")]
+COST_CELLS = [
+    cell for cell in published_tables()["ntssl/1"].cells if cell.measure.startswith("cost/")
+]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ def test_the_cost_of_an_encoder_is_printed() -> None:
     path = str(weights_path(Path(ENCODER)))
     for weights, size, options in ((ENCODER, 224, ()), (path, 96, ("--size", "96"))):
         with FlopCounterMode(display=False) as counter:
-            unwrapped(encoder)(torch.zeros(1, size, size, 3, dtype=torch.uint8), [1])
+            unwrap_encoder(encoder)(torch.zeros(1, size, size, 3, dtype=torch.uint8), [1])
         cost = printed_json("weights", "cost", weights, "--frames", "1", *options)
         assert (cost["name"], cost["size"], cost["params_m"]) == (weights, size, millions)
         assert cost["all_macs_g"] == pytest.approx(counter.get_total_flops() / 2e9)

@@ -100,7 +100,7 @@ def test_functions_compile_where_no_cache_can_be_written(monkeypatch: pytest.Mon
 
 def fresh_digest(pack: Path) -> str:
     digest.cache_clear()
-    polyplink.core.compiled._imported.cache_clear()
+    polyplink.core.compiled._imports_of.cache_clear()
     return digest(pack / "caller.py", pack)
 
 

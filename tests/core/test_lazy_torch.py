@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from polyplink.core.lazy_torch import heal_torchvision
-from polyplink_lab.bench.cases import imported
+from polyplink_lab.bench.cases import imported_modules
 
 SETTINGS_AND_TABLES = """
 from polyplink.data.formats.csv import import_csv
@@ -33,9 +33,9 @@ HEAVY = ("torch", "numba", "timm", "sklearn", "matplotlib")
 
 
 def test_settings_tables_and_help_import_no_heavy_library() -> None:
-    assert imported(SETTINGS_AND_TABLES, HEAVY) == []
+    assert imported_modules(SETTINGS_AND_TABLES, HEAVY) == []
     rooms = ("polyplink.data", "polyplink.encoders")
-    assert imported(HELP, (*HEAVY, "numpy", "polars", *rooms)) == []
+    assert imported_modules(HELP, (*HEAVY, "numpy", "polars", *rooms)) == []
 
 
 def test_schemas_are_declared_only_if_the_operators_do_not_load(

@@ -19,10 +19,10 @@ from polyplink.counting.corrections import (
     Correction,
     append_correction,
     decide,
-    of_views,
     parse_correction,
     read_corrections,
     review_messages,
+    split_by_views,
     views_key,
 )
 
@@ -140,7 +140,7 @@ def test_a_later_split_of_merged_views_leaves_one_polyp_on_each_side(
         tuple((IDS.index(a), IDS.index(b)) for a, b in pairs)
         for pairs in (decided.must, decided.cannot)
     )
-    together, apart = Constraints(must, cannot).closed(len(IDS))
+    together, apart = Constraints(must, cannot).closure(len(IDS))
     assert {"".join(IDS[i] for i in np.flatnonzero(row)) for row in together} == set(polyps)
     for a, b in combinations([side for side in polyps if side != "e"], 2):
         assert all(apart[IDS.index(i), IDS.index(j)] for i in a for j in b)
@@ -168,14 +168,17 @@ def test_answers_about_views_of_another_count_are_kept_apart() -> None:
     answer = Correction("v", "same", *names, views=views_key(before))
     done = Correction("v", "done", views=views_key(before))
     new = Correction("v", "different", *names, views=views_key(after))
-    assert of_views([answer, done, new], before) == ([answer, done], [new])
-    assert of_views([answer, done, new], after) == ([new], [answer, done])  # of the same names
+    assert split_by_views([answer, done, new], before) == ([answer, done], [new])
+    assert split_by_views([answer, done, new], after) == (
+        [new],
+        [answer, done],
+    )  # of the same names
     # A log of an earlier version has no keys: it is used unless it names a missing view.
     log = [Correction("v", "same", *names), Correction("v", "done")]
-    assert of_views(log, after) == (log, [])
+    assert split_by_views(log, after) == (log, [])
     part = Correction("v", "different", ("v:1@60",), ("v:0",))  # of a tracklet that was cut
-    assert of_views([*log, part], after) == ([*log, part], [])
-    assert of_views(log, tracklets(0)) == ([], log)
+    assert split_by_views([*log, part], after) == ([*log, part], [])
+    assert split_by_views(log, tracklets(0)) == ([], log)
 
 
 def test_a_new_count_names_reviews_that_stay_and_those_of_other_views() -> None:

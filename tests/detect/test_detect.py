@@ -111,14 +111,14 @@ def test_every_frame_of_a_video_is_decoded_once(
 ) -> None:
     write_video(tmp_path / "p1.mp4", N)
     decoded: list[int | None] = []
-    decode = video._decoded
+    decode = video._decode
 
     def record_frames(packets: Iterator[Any]) -> Iterator[Any]:
         for packet, frames in decode(packets):
             decoded.extend(frame.pts for frame in frames or ())
             yield packet, frames
 
-    monkeypatch.setattr(video, "_decoded", record_frames)
+    monkeypatch.setattr(video, "_decode", record_frames)
     # The film's frames differ so much from one another that they are many scenes.
     settings = replace(SETTINGS, min_seconds=0.0)
     detect_into(find_recordings(tmp_path / "p1.mp4"), MovingBox(), tmp_path / "data", settings)

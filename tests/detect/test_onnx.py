@@ -108,13 +108,13 @@ def test_only_frames_with_crops_are_converted_at_full_size(
 ) -> None:
     film = write_video(tmp_path / "film.mp4", 30)
     sizes = list[tuple[int, int]]()
-    convert = Picture._converted
+    convert = Picture._convert
 
     def record_size(self: Picture, width: int, height: int, *how: str) -> np.ndarray:
         sizes.append((width, height))
         return convert(self, width, height, *how)
 
-    monkeypatch.setattr(Picture, "_converted", record_size)
+    monkeypatch.setattr(Picture, "_convert", record_size)
     path = write_model(tmp_path / "d.onnx", outputs_of("nms"), [1, 3, "height", "width"])
     settings = PrepareSettings(stride=4, size=16, min_seconds=0.0)
     (tmp_path / "d.json").write_text(json.dumps({"size": [SIZE // 2, SIZE // 2]}))

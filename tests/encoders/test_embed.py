@@ -13,7 +13,12 @@ from torch import nn
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.config import AnyEncoderConfig, SfeConfig
 from polyplink.encoders.device import memory_suffices, pick_device, place, precision
-from polyplink.encoders.embed import NetworkEmbedder, colour_histogram, folded, length_groups
+from polyplink.encoders.embed import (
+    NetworkEmbedder,
+    colour_histogram,
+    fold_batch_norms,
+    length_groups,
+)
 from polyplink.encoders.encode import (
     Embeddings,
     crops_of,
@@ -111,7 +116,7 @@ def test_folding_batch_norm_into_convolutions_keeps_the_vectors(
     expected = NetworkEmbedder(encoder)(frames, lengths)
     actual = NetworkEmbedder(encoder, frozen=True)(frames, lengths)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
-    layer_types = [type(layer).__name__ for layer in folded(encoder, 32).modules()]
+    layer_types = [type(layer).__name__ for layer in fold_batch_norms(encoder, 32).modules()]
     assert "Conv2d" in layer_types
     assert not any(kind.startswith("BatchNorm") for kind in layer_types)
     assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
@@ -133,7 +138,7 @@ def test_a_norm_is_folded_only_if_it_runs_directly_after_the_convolution(
 ) -> None:
     encoder = with_batch_norm_statistics(Net(call))
     assert isinstance(encoder, FrameWise)
-    folded_encoder = folded(encoder, 16)
+    folded_encoder = fold_batch_norms(encoder, 16)
     assert (folded_encoder is not encoder) == folds
     frames = random_crops(3, 16)
     with torch.no_grad():

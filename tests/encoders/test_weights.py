@@ -20,11 +20,11 @@ from polyplink.encoders.pretrained import from_pretrained, save_pretrained
 from polyplink.encoders.weights import (
     Seen,
     WeightsRecord,
-    inherited,
+    added_paths,
     read_record,
     save_weights,
+    seen_before_training,
     store_folder,
-    stored,
     stored_path,
     weights_id,
     weights_path,
@@ -63,7 +63,7 @@ def test_environment_variables_decide_the_weights_store(
     assert store_folder() == Path.home() / ".local/share/polyplink/weights"
     monkeypatch.setenv("POLYPLINK_HOME", str(tmp_path / "own"))
     assert store_folder() == tmp_path / "own" / "weights"
-    assert stored() == []
+    assert added_paths() == []
 
 
 def test_weights_paths_resolve_names_and_run_folders(store: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_weights_paths_resolve_names_and_run_folders(store: Path, tmp_path: Path
     path.write_bytes(b"x")
     assert weights_path(Path("endofm")) == path == store / "endofm.safetensors"
     assert weights_path(Path("endofm.safetensors")) == path
-    assert stored() == [path]
+    assert added_paths() == [path]
     run = tmp_path / "run"
     run.mkdir()
     with pytest.raises(PolyplinkError, match="no weights at"):
@@ -163,7 +163,7 @@ def test_an_encoder_starts_from_weights_of_the_same_configuration(tmp_path: Path
     started = build_started(config, tmp_path)
     for name, value in other.state_dict().items():
         assert torch.equal(started.state_dict()[name], value)
-    seen, ids = inherited(TRANSFORMER, tmp_path)
+    seen, ids = seen_before_training(TRANSFORMER, tmp_path)
     assert [tuple(row) for row in seen.trained] == [("set", "001-001", "p")]
     assert list(seen.datasets) == ["SUN"]
     assert len(ids["init_from"]) >= 8
@@ -177,11 +177,11 @@ def test_an_encoder_has_seen_what_its_frame_weights_have_seen(tmp_path: Path) ->
         config = replace(TRANSFORMER, frame_weights=path)
         started = build_started(config).backbone.state_dict()
         assert all(torch.equal(started[name], value) for name, value in backbone.items())
-        assert len(inherited(config, None)[0].trained) == n_trained
+        assert len(seen_before_training(config, None)[0].trained) == n_trained
     with pytest.raises(PolyplinkError, match="holds no polyplink record"):
-        inherited(replace(CLIPS, frame_weights=plain), None)
+        seen_before_training(replace(CLIPS, frame_weights=plain), None)
     of_plugin = SimpleNamespace(frame_weights=tmp_path / "in-a-format-of-its-own.pth")
-    assert inherited(of_plugin, None) == (Seen(), {})
+    assert seen_before_training(of_plugin, None) == (Seen(), {})
 
 
 def test_an_encoder_without_weights_starts_with_random_values() -> None:
@@ -191,7 +191,7 @@ def test_an_encoder_without_weights_starts_with_random_values() -> None:
         torch.equal(v, plain[name]) for name, v in random_encoder(TRANSFORMER).state_dict().items()
     )
     assert not torch.equal(plain["adapter.weight"], random_encoder(TRANSFORMER, 1).adapter.weight)  # type: ignore[arg-type, union-attr]
-    assert inherited(TRANSFORMER, None) == (Seen(), {})
+    assert seen_before_training(TRANSFORMER, None) == (Seen(), {})
 
 
 def test_the_multi_view_encoder_starts_from_a_single_frame_encoder(tmp_path: Path) -> None:

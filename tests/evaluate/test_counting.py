@@ -105,21 +105,21 @@ def test_clusterings_share_a_row_exactly_if_their_partitions_are_equal(
 ) -> None:
     labels = np.random.default_rng(seed).integers(0, 4, (s, n))
     unique = partitions(labels)
-    restored = unique.labels[unique.of]
+    restored = unique.labels[unique.row_of]
     assert all(same_partition(restored[i], labels[i]) for i in range(s))
     for i in range(s):
         for j in range(i):
-            assert (unique.of[i] == unique.of[j]) == same_partition(labels[i], labels[j])
+            assert (unique.row_of[i] == unique.row_of[j]) == same_partition(labels[i], labels[j])
 
 
 def test_clusters_are_numbered_in_the_order_of_their_first_tracklets() -> None:
     unique = partitions(np.array([[7, 7, 2], [0, 1, 1], [3, 3, 9], [1, 0, 0]], dtype=np.int32))
     assert unique.labels.tolist() == [[0, 0, 1], [0, 1, 1]]
-    assert unique.of.tolist() == [0, 1, 0, 1]
+    assert unique.row_of.tolist() == [0, 1, 0, 1]
     assert partitions(np.empty((0, 3), dtype=np.int32)).labels.shape == (0, 3)
     without_tracklets = partitions(np.empty((2, 0), dtype=np.int32))
     assert without_tracklets.labels.shape == (1, 0)
-    assert without_tracklets.of.tolist() == [0, 0]
+    assert without_tracklets.row_of.tolist() == [0, 0]
 
 
 def test_clinical_rates_of_three_procedures_equal_a_count_by_hand() -> None:

@@ -88,7 +88,7 @@ def test_weighted_figures_equal_those_of_repeated_frames() -> None:
         ["one"] * len(rows), score=0.5,
     )  # fmt: skip
     empty = without_polyp(predicted, truth)
-    is_empty = np.array([not len(known) for known in truth])
+    is_empty = np.array([not len(true_boxes) for true_boxes in truth])
     repeated = [predicted[row] for row in rows if is_empty[row]]
     for per_frame in (0.05, 0.2, 1.0):
         expected = score_for_false_boxes(repeated, per_frame)

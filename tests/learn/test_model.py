@@ -12,7 +12,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.learn.bags import Batch, EpochBags, batches, pair_bags, rng_of
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
-from polyplink.learn.model import Model, labelled, one_cycle
+from polyplink.learn.model import Model, one_cycle, views_of_clips
 from polyplink.learn.soft_targets import NtXentLoss
 from polyplink.learn.train_config import TrainConfig
 from polyplink.recipes.by_name import override
@@ -188,7 +188,7 @@ def test_views_have_the_labels_of_their_clips() -> None:
     data.device, data.polyp_positions = CPU, np.linspace(0, 1, 24)
     clips = np.array([[0, 2], [3, 5], [8, 10], [16, 17]])
     (batch,) = batches(pair_bags(np.ones(2, bool)), 2, CPU)
-    views = labelled(data, clips, batch, torch.zeros(4, 3), torch.zeros(8, 3))
+    views = views_of_clips(data, clips, batch, torch.zeros(4, 3), torch.zeros(8, 3))
     assert views.polyp.tolist() == [0, 0, -3, -4]
     assert views.procedure.tolist() == [0, 0, 1, 1]
     assert views.position.tolist() == pytest.approx([0, 3 / 23, 8 / 23, 16 / 23])

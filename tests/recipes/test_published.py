@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink_lab.reproduce.published_tables import Cell, published, published_table
+from polyplink_lab.reproduce.published_tables import Cell, published_table, published_tables
 from polyplink_lab.reproduce.standing import STANDINGS, standing
 
 # Cells in each table, counted by hand: rows times columns of the printed table.
@@ -61,21 +61,23 @@ TYPED = [
 
 def cell_of(table: str, group: str, row: str, column: str) -> Cell:
     cells = [
-        c for c in published()[table].cells if (c.group, c.row, c.column) == (group, row, column)
+        c
+        for c in published_tables()[table].cells
+        if (c.group, c.row, c.column) == (group, row, column)
     ]
     assert len(cells) == 1
     return cells[0]
 
 
 def test_every_published_table_has_all_its_cells() -> None:
-    assert list(published()) == [
+    assert list(published_tables()) == [
         "ntssl/1",
         "ntssl/2",
         *(f"ta/{n}" for n in range(1, 4)),
         *(f"thesis/5.{n}" for n in range(1, 24)),
         *(f"thesis/A.{n}" for n in range(1, 21)),
     ]
-    assert {name: len(table.cells) for name, table in published().items()} == COUNTS
+    assert {name: len(table.cells) for name, table in published_tables().items()} == COUNTS
 
 
 def test_cells_equal_those_typed_from_the_papers() -> None:
@@ -85,7 +87,7 @@ def test_cells_equal_those_typed_from_the_papers() -> None:
 
 
 def test_cells_are_unique_and_in_range() -> None:
-    for table in published().values():
+    for table in published_tables().values():
         places = Counter((c.group, c.row, c.column) for c in table.cells)
         assert max(places.values()) == 1, table.name
         for cell in table.cells:
@@ -98,13 +100,15 @@ def test_cells_are_unique_and_in_range() -> None:
 def test_copying_mistakes_of_the_papers_have_remarks() -> None:
     # SurgeNet in thesis 5.5 equals EndoFM-LV at 32 frames in 5.4 in every digit.
     def column(table: str, group: str) -> list[Cell]:
-        return [c for c in published()[table].cells if c.group == group]
+        return [c for c in published_tables()[table].cells if c.group == group]
 
     copied = column("thesis/5.5", "SurgeNet, fragments of 8")
     original = column("thesis/5.4", "EndoFM-LV, fragments of 32")
     assert [c.text for c in copied] == [c.text for c in original]
     assert all("copying mistake" in c.remark for c in [*copied, *original])
-    assert not any(cell.remark for cell in published()["ntssl/2"].cells)  # its marks have a meaning
+    assert not any(
+        cell.remark for cell in published_tables()["ntssl/2"].cells
+    )  # its marks have a meaning
     assert "SUN-SEG" in cell_of("ntssl/1", "Endoscopy", "EndoFM", "F1-Score").remark
 
 
@@ -112,7 +116,7 @@ def test_cells_printed_twice_are_equal_or_have_a_remark() -> None:
     """Cells with the same subject, crop, clip and measure in two tables of the thesis."""
     first_cells: dict[tuple[object, ...], Cell] = {}
     differences = 0
-    for name, table in published().items():
+    for name, table in published_tables().items():
         if not name.startswith("thesis/") or name == "thesis/5.11":
             continue
         for cell in table.cells:
@@ -128,7 +132,7 @@ def test_counting_cells_use_the_rates_of_the_programs() -> None:
     """Means over all procedures, with pairs twice and self-pairs (`counting_figures.rates`)."""
     columns_and_rates = {
         (cell.column, cell.measure.rpartition("/")[2])
-        for table in published().values()
+        for table in published_tables().values()
         for cell in table.cells
         if cell.column in {"FR", "FPR", "Precision", "Recall"} and cell.row != "No clustering"
     }
@@ -147,11 +151,13 @@ def test_bold_cells_are_those_of_temporally_aware_counting() -> None:
         }
         worse = [c for c in published_table(name).cells if c.column == "FR" and not c.bold]
         assert min(cell.value for cell in worse) > 2.32
-    assert sum(cell.bold for table in published().values() for cell in table.cells) == 8
+    assert sum(cell.bold for table in published_tables().values() for cell in table.cells) == 8
 
 
 def test_every_cell_is_exact_inferred_or_unavailable() -> None:
-    cells = [(name, cell, *standing(cell)) for name, t in published().items() for cell in t.cells]
+    cells = [
+        (name, cell, *standing(cell)) for name, t in published_tables().items() for cell in t.cells
+    ]
     assert len(cells) == 1128
     count = Counter(kind for _, _, kind, _ in cells)
     assert set(count) == set(STANDINGS)

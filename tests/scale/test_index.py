@@ -12,7 +12,7 @@ from filelock import FileLock
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.scale import index
-from polyplink.scale.index import ROWS, Block, Index, add_rows, approximated, build_index
+from polyplink.scale.index import ROWS, Block, Index, add_rows, approximate_index, build_index
 
 N, D = 1_200, 20
 
@@ -137,7 +137,7 @@ def test_the_approximate_search_has_a_measured_recall_and_exact_similarities(
     index_of_views: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("lancedb", reason="the extra `scale` is not installed")
-    approximate = approximated(index_of_views)
+    approximate = approximate_index(index_of_views)
     assert to_plain(approximate.record.approximate)["recall"] > 0.5
     _, vector = approximate.find("t77")
     approximate_results, exact = (
@@ -157,9 +157,9 @@ def test_the_approximate_search_has_a_measured_recall_and_exact_similarities(
 
     with monkeypatch.context() as interrupted, pytest.raises(KeyboardInterrupt):
         interrupted.setattr(index, "recall", kill)
-        approximated(extended)
+        approximate_index(extended)
     assert Index(extended.folder).record.approximate is None
-    assert to_plain(approximated(extended).record.approximate)["rows"] == N + 8
+    assert to_plain(approximate_index(extended).record.approximate)["rows"] == N + 8
     for table in (index_of_views.folder / "lance").glob("*/_indices/*/*"):
         table.write_bytes(b"")
     with pytest.raises(PolyplinkError, match=r"cannot be read .*; search with --exact"):

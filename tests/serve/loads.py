@@ -68,7 +68,7 @@ def write_counted(root: Path, tracklets: Sequence[int] = TRACKLETS) -> Path:
         "data": "../data",
         "weights": "made",
         "crops": prepared.key,
-        "operating_point": to_plain(find_operating_point(labelled).at("count")),
+        "operating_point": to_plain(find_operating_point(labelled).for_purpose("count")),
         "tracklets": to_plain(settings),
         "procedures": [{"procedure_id": name, "alarms": [], "groups": []} for name in names],
     }

@@ -23,7 +23,7 @@ from polyplink.encoders.encode import read_embeddings, write_embeddings
 from polyplink.models.shipped import ENCODER, shipped_model
 from polyplink.serve.cut_tracklets import PartVectors, cut_rows
 from polyplink.serve.desk import Desk
-from polyplink.serve.handoff import identified, reviewed
+from polyplink.serve.handoff import corrected_count, identified_data
 from polyplink.serve.pictures import OPEN_VIDEOS, Pictures, parse_mask
 from polyplink.serve.possible_misses import Place
 from polyplink.serve.solved import split_polyps
@@ -223,7 +223,7 @@ def test_pictures_boxes_and_similar_views(
 def test_masks_cover_stored_crops_at_their_scale(counted_folder: Path) -> None:
     pictures = Desk(counted_folder, masks=[parse_mask("15,4,3,3")]).pictures
     crop = np.full((64, 64, 3), 255, dtype=np.uint8)  # of 20 x 20 pixels from (10, 2)
-    dark = pixels(pictures.stored(crop, [10, 2, 30, 22], 64)).max(axis=2) < 128
+    dark = pixels(pictures.masked_crop(crop, [10, 2, 30, 22], 64)).max(axis=2) < 128
     rows, columns = (np.flatnonzero(dark.any(axis)) for axis in (1, 0))
     # (4 - 2) * 3.2 to (7 - 2) * 3.2, and (15 - 10) * 3.2 to (18 - 10) * 3.2, rounded outwards.
     assert (rows.tolist(), columns.tolist()) == ([*range(6, 16)], [*range(16, 26)])
@@ -369,7 +369,7 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
     named = prepared.detections.with_columns(image=pl.format(f"{name}.mp4#{{}}", "frame"))
     for boxes in (named.filter(frame=5), named.clear()):
         pictures = Pictures(replace(prepared, detections=boxes, data=data), tmp_path)
-        assert pictures.recorded(name)
+        assert pictures.has_frames(name)
         assert pictures.video_of(name) == f"{name}.mp4"
         assert number_of(pixels(pictures.frame(name, 7))) == 7
         assert pictures.image(name, 7) == f"{name}.mp4#7"  # of a place, also without its image
@@ -380,7 +380,7 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
     # A name that no file can have.
     renamed = replace(data, procedures=procedures.with_columns(procedure_id=pl.lit("/case.mp4")))
     pictures_of_none = Pictures(replace(prepared, detections=named.clear(), data=renamed), tmp_path)
-    assert not pictures_of_none.recorded("/case.mp4")
+    assert not pictures_of_none.has_frames("/case.mp4")
     # Of many recordings, those used last are open.
     for number in range(OPEN_VIDEOS + 2):
         write_video(tmp_path / f"other{number}.mp4", 2)
@@ -459,13 +459,13 @@ def test_a_cut_divides_a_tracklet_into_two_views(desk: Desk, counted_folder: Pat
     desk.correct(0, {"kind": "undo", "of": with_last["undo"]})
     cut_again = desk.correct(0, {"kind": "cut", "row": 6, "k": 1})
     assert [part["boxes"] for part in parts_of(view, cut_again)] == [20, 4, 8]
-    boxes = identified(desk).detections.filter(procedure_id="001-001")
+    boxes = identified_data(desk).detections.filter(procedure_id="001-001")
     assert boxes.height == 6 * 32
     boxes_of_view = boxes.filter(
         pl.col("frame").is_between(view["first_frame"], view["last_frame"])
     )
     assert boxes_of_view["polyp_id"].n_unique() >= 2
-    review = json.loads(json.dumps(to_plain(reviewed(desk))))["procedures"][0]
+    review = json.loads(json.dumps(to_plain(corrected_count(desk))))["procedures"][0]
     ids = [
         tracklet["tracklet"] for polyp in review["reviewed_polyps"] for tracklet in polyp["views"]
     ]

@@ -22,7 +22,14 @@ from polyplink.data.tables import SOURCE_FILES, DataSet, Imported, Places
 from polyplink.report.formats import Texts, clock
 from polyplink.serve import handoff
 from polyplink.serve.desk import Desk
-from polyplink.serve.handoff import FOLDER, Review, hand_off, identified, review_schema, reviewed
+from polyplink.serve.handoff import (
+    FOLDER,
+    Review,
+    corrected_count,
+    hand_off,
+    identified_data,
+    review_schema,
+)
 from polyplink.serve.possible_misses import Place
 from tests.conftest import SampleRun
 
@@ -41,12 +48,12 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
     names = {str(path.relative_to(out)) for path in paths}
     assert {"polyps.xlsx", "polyps.csv", "views.csv", "report.html", "review.json"} <= names
     review = TypeAdapter(Review).validate_json((out / "review.json").read_text())
-    assert review.procedures == reviewed(desk).procedures
+    assert review.procedures == corrected_count(desk).procedures
     first = review.procedures[0]
     assert (first.polyps, first.done, first.corrections) == (1, True, 2)
     assert first.reviewers == ("Dr. Rossi",)
     assert review.procedures[1].reviewers == ()
-    finished = identified(desk, finished=True).procedures["procedure_id"]
+    finished = identified_data(desk, finished=True).procedures["procedure_id"]
     assert finished.to_list() == [first.procedure]
     assert len(first.not_polyps) == 1
     assert [len(polyp.views) for polyp in first.reviewed_polyps] == [5]
@@ -87,7 +94,7 @@ def test_all_files_have_the_corrected_polyps(desk: Desk, tmp_path: Path) -> None
 
 def test_a_track_has_the_number_of_its_polyp(desk: Desk) -> None:
     desk.solve(0).polyps.reverse()  # as after a cut: the first view is not of the first polyp
-    numbers = number_polyps(identified(desk)).select("polyp_id", "track").rows()
+    numbers = number_polyps(identified_data(desk)).select("polyp_id", "track").rows()
     assert len(numbers) > 2
     assert [int(polyp.rpartition("_P")[2]) for polyp, _ in numbers] == [n for _, n in numbers]
 
@@ -141,8 +148,8 @@ def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(
     desk.place.cache_clear()
     monkeypatch.setattr(desk, "possible_misses", lambda _: places)
     hand_off(desk)
-    place = desk.pictures.around(desk.names[0], image, tuple(box), 480)
-    monkeypatch.setattr(desk.pictures, "_decoded", None)  # it is decoded once
+    place = desk.pictures.patch(desk.names[0], image, tuple(box), 480)
+    monkeypatch.setattr(desk.pictures, "_decode", None)  # it is decoded once
     assert desk.place(0, frame, 480) == place
     assert base64.b64encode(place).decode() in (out / "report.html").read_text()
     # Boxes are of the detected polyps alone.
@@ -153,14 +160,14 @@ def test_a_polyp_that_the_reviewer_added_is_in_tables_record_and_page(
 def test_procedures_in_subfolders_are_handed_off(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = identified(desk)
+    data = identified_data(desk)
     name = pl.col("procedure_id")
     named = name.replace({desk.names[0]: "Müller/1", desk.names[1]: "Müller 1"})
     detections, procedures, polyps = (
         table.with_columns(named) for table in (data.detections, data.procedures, data.polyps)
     )
     renamed = DataSet.of(detections, procedures, polyps)
-    monkeypatch.setattr("polyplink.serve.handoff.identified", lambda _: renamed)
+    monkeypatch.setattr("polyplink.serve.handoff.identified_data", lambda _: renamed)
     hand_off(desk)
     mot = import_mot(desk.out / FOLDER / "mot").data
     assert {"Müller%2F1", "Müller 1", *desk.names[2:]} == {*mot.procedures["procedure_id"]}

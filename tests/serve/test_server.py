@@ -23,7 +23,7 @@ from polyplink.core.messages import LANGUAGES, catalogue
 from polyplink.report.polyps import HUES
 from polyplink.serve import guard, server
 from polyplink.serve.desk import Desk
-from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiated
+from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiate_language
 from polyplink.serve.handoff import FOLDER
 from polyplink.serve.server import build_app, serve
 from polyplink.streaming import live_page
@@ -308,7 +308,7 @@ def test_files_of_a_hand_off_are_served_by_name(client: TestClient, desk: Desk) 
 def test_the_language_of_the_cookie_precedes_that_of_the_browser(
     cookie: str | None, accepted: str, language: str
 ) -> None:
-    assert negotiated(cookie, accepted) == language
+    assert negotiate_language(cookie, accepted) == language
 
 
 def test_the_page_opens_in_the_chosen_language_and_colours(client: TestClient) -> None:

@@ -18,7 +18,7 @@ from polyplink.counting.result import CountedProcedure
 from polyplink.report.contents import Report
 from polyplink.report.page import render, render_fragment
 from polyplink.serve.desk import Desk
-from polyplink.serve.handoff import hand_off, reviewed
+from polyplink.serve.handoff import corrected_count, hand_off
 
 SOURCE = Path(polyplink.__file__).parent
 # Parts of sentences and the basis of the interval, which are no warnings.
@@ -150,7 +150,7 @@ def test_a_hand_off_is_called_reviewed_only_after_all_questions(
     assert (record()["reviewed"], record()["answered"]) == (False, 0)
     for index in range(len(desk.names)):
         desk.correct(index, {"kind": "done"})
-    assert not reviewed(desk).reviewed  # questions are open
+    assert not corrected_count(desk).reviewed  # questions are open
     answered = 0
     for index in range(len(desk.names)):
         while questions := [q for q in desk.procedure(index)["questions"] if q["close"]]:

@@ -14,7 +14,7 @@ from polyplink_lab.simulate.data_set import simulate
 from polyplink_lab.simulate.detector import DETECTORS, detect_simulated, detector_boxes
 from polyplink_lab.simulate.lookalikes import fold_height, wall_behind
 from polyplink_lab.simulate.presets import WRITINGS, smoke
-from polyplink_lab.simulate.rendering import planned
+from polyplink_lab.simulate.rendering import read_plan
 
 
 def annotated_procedures(procedures: int = 12, frames: int = 450) -> DataSet:
@@ -117,7 +117,7 @@ def test_false_alarms_of_simulated_procedures_stay_on_folds_of_the_wall(tmp_path
         for boxes in (on_folds, drifting)
     ]
     assert n_alarms[0] == n_alarms[1]
-    plan, _ = planned(tmp_path, "001-009")
+    plan, _ = read_plan(tmp_path, "001-009")
     size = np.array([plan.spec.width, plan.spec.height])
 
     def on_wall(boxes: pl.DataFrame) -> tuple[torch.Tensor, torch.Tensor]:

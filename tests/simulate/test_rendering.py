@@ -17,7 +17,7 @@ from polyplink_lab.simulate.crop_source import SimulatedCrops
 from polyplink_lab.simulate.plan import boxes_of
 from polyplink_lab.simulate.presets import smoke
 from polyplink_lab.simulate.preview import (
-    chosen,
+    choose_procedures,
     film_frames,
     film_pictures,
     film_size,
@@ -82,10 +82,10 @@ def test_the_preview_shows_one_procedure_per_brand() -> None:
     specs = procedure_specs(smoke(), 0)
     brands = ["Fujifilm" if k == 1 else "Olympus" for k in range(len(specs))]
     mixed = [dataclasses.replace(s, brand=b) for s, b in zip(specs, brands, strict=True)]
-    assert sorted(spec.brand for spec in chosen(mixed)) == ["Fujifilm", "Olympus"]
+    assert sorted(spec.brand for spec in choose_procedures(mixed)) == ["Fujifilm", "Olympus"]
     assert not specs[0].pairs
     assert any(spec.pairs for spec in specs)
-    assert all(spec.pairs for spec in chosen(specs))
+    assert all(spec.pairs for spec in choose_procedures(specs))
 
 
 def test_frames_of_the_workflow_show_their_moments(

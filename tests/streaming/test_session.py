@@ -35,7 +35,7 @@ from polyplink.streaming.sources import (
     LiveFrame,
     LiveSource,
     TimedFrame,
-    captured,
+    capture_stream,
     frames_from,
     open_source,
 )
@@ -229,7 +229,7 @@ def test_a_stream_that_breaks_off_is_reported_in_the_language_of_the_page(
 ) -> None:
     monkeypatch.setattr("av.open", lambda *_, **__: BrokenStream(error))
     recorder = Recorder()
-    stream = captured("rtsp://admin:secret@tower/1", stall=12.5)
+    stream = capture_stream("rtsp://admin:secret@tower/1", stall=12.5)
     count_frames(stream, in_3_threads(lambda _: POLYP), cast("LiveCount", recorder))
     assert [message.text("de") for message in recorder.messages] == [
         f"Die Aufzeichnung brach ab: Die Verbindung zu rtsp://tower/1 ging verloren ({why}). "
@@ -247,7 +247,7 @@ def test_frames_of_a_stream_in_raw_dv_are_numbered_at_its_rate(tmp_path: Path) -
             frame.pts, frame.time_base = number, Fraction(1, 25)
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
-    source = captured(path.as_uri())
+    source = capture_stream(path.as_uri())
     assert source.fps == 25.0
     assert [frame.number for frame in source.frames] == [0, 1, 2, 3, 4]
 

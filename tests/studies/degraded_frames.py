@@ -33,7 +33,7 @@ from polyplink.detect.folder import open_detector, record_of
 from polyplink.detect.onnx import OnnxDetector
 from polyplink.evaluate.detections import LEAST_SCORE, measure_detector
 from polyplink.evaluate.intervals import Figure
-from polyplink.learn.detector.frames import read_frames, true_boxes, unstretched
+from polyplink.learn.detector.frames import read_frames, true_boxes, unstretch
 from polyplink.models.shipped import DETECTOR, ENCODER
 from polyplink.report.formats import figure_text
 
@@ -159,7 +159,7 @@ def main() -> None:
     frames = read_frames(
         arguments.folder, data, data.part(None), SIDE, 1000, workers=os.cpu_count() or 1
     )
-    whole = [unstretched(frames, row) for row in range(len(frames.pixels))]
+    whole = [unstretch(frames, row) for row in range(len(frames.pixels))]
     truth = true_boxes(frames)
 
     def measure(name: str, images: list[Pixels], boxes: list[np.ndarray]) -> None:

@@ -47,7 +47,7 @@ def views_of_polyps(
     views = solved.views
     assert views is not None
     positions = table["position"].to_numpy()
-    return views.at(np.array(real, int)), positions[real], [polyps[k] for k in real]
+    return views.take(np.array(real, int)), positions[real], [polyps[k] for k in real]
 
 
 def count_errors(

@@ -78,7 +78,7 @@ def test_the_online_linker_agrees_with_the_offline_partition(study: Path, name: 
     weights, data = calibrated_weights(study, name)
     encoder = load_named(weights, "cpu")
     assert encoder.record is not None
-    point = recorded_point(encoder.record.operating).at("count")
+    point = recorded_point(encoder.record.operating).for_purpose("count")
     encoded = encode([encoder], data, "eval")
     embeddings = encoded.embeddings[encoder.name]
     screened = screen(encoded.prepared, embeddings, point)
@@ -141,7 +141,7 @@ def random_weights(folder: Path) -> Path:
 def counting(encoder: NamedEncoder, out: Path) -> LiveCount:
     assert encoder.record is not None
     source = LiveSource("live", FPS, *SIZE, iter(()))
-    point = recorded_point(encoder.record.operating).at("count")
+    point = recorded_point(encoder.record.operating).for_purpose("count")
     point = replace(point, alarms=None)
     cover = Cover(BoxSource(UNKNOWN, None, "recordings", fps=FPS), None, "no labels")
     return LiveCount(source, encoder, point, out, lambda event: None, cover=cover)

@@ -21,7 +21,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from polyplink.scale.exact import nearest
-from polyplink.scale.index import ROWS, Block, Index, approximated, build_index, recall
+from polyplink.scale.index import ROWS, Block, Index, approximate_index, build_index, recall
 
 VIEWS = int(os.environ.get("POLYPLINK_VIEWS", "1_000_000"))
 WIDTH, OF_POLYP, NOISE_SHARE, BLOCK = 256, 6, 0.68, 60_000
@@ -100,7 +100,7 @@ def test_a_search_of_a_million_views(tmp_path: Path) -> None:
     print(f"with a filter that a quarter passes, ms: {times(index, queries[:50], where=large)}")
     if index.record.approximate is None:
         start = time.perf_counter()
-        index = approximated(index)
+        index = approximate_index(index)
         print(f"approximate form written and measured in {time.perf_counter() - start:.0f} s")
     measured = recall(index)
     print(measured)

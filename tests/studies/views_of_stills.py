@@ -23,7 +23,7 @@ from polyplink.encoders.adapt import (
     WhitenedEncoder,
     fit_whitening,
     fit_within,
-    unwrapped,
+    unwrap_encoder,
 )
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encode import embed
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--views", type=int, default=4, help="of each still, beside itself")
     arguments = parser.parse_args()
     loaded = load_encoder(arguments.weights, torch.device("cpu"))
-    whitened_encoder = WhitenedEncoder(unwrapped(loaded.encoder)).eval()
+    whitened_encoder = WhitenedEncoder(unwrap_encoder(loaded.encoder)).eval()
     settings = loaded.record.prepare
     data = read_data(arguments.stills)
     stills = read_stills(arguments.stills, data, data.part(arguments.part))

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.tracklets.box_runs import build_tracklets, positions, spans_of
-from polyplink.tracklets.sampling import fragments, sampled
+from polyplink.tracklets.sampling import fragments, sample_crops
 from polyplink.tracklets.settings import PrepareSettings
 from tests.tracklets.sample import detections, random_rows
 
@@ -31,7 +31,7 @@ def test_fragments_equal_a_naive_loop(
     for k, (procedure, start, n, step) in enumerate(runs):
         rows += polyp_rows(procedure, f"{procedure}{k}", start, n, step)
     table, tracklets = build_tracklets(detections(rows), PrepareSettings(max_gap=2))
-    tracklets = sampled(tracklets, PrepareSettings(min_length=3, stride=stride))
+    tracklets = sample_crops(tracklets, PrepareSettings(min_length=3, stride=stride))
     frames = table["frame"].to_numpy()
     spans = spans_of(table)
     actual = fragments(tracklets, spans, frames, stride=stride, length=length)

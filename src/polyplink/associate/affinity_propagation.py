@@ -294,16 +294,16 @@ def propagate(S: npt.ArrayLike, preferences: npt.ArrayLike) -> tuple[Labels, Mas
     noisy, diagonals = with_noise(similarity, all_preferences)
     np.fill_diagonal(noisy, -np.inf)
     # Under a preference above every similarity all are exemplars from round 1: no run is needed.
-    alone = (diagonals > noisy.max(axis=1)).all(axis=1)
-    labels[alone] = np.arange(n)
+    all_exemplars = (diagonals > noisy.max(axis=1)).all(axis=1)
+    labels[all_exemplars] = np.arange(n)
     # Each row in descending order.
     column = np.argsort(-noisy, axis=1).astype(np.int32)
     in_order = np.take_along_axis(noisy, column, axis=1)
-    runs = np.flatnonzero(~alone)
-    is_exemplar, settled = np.empty((len(runs), n), np.bool_), np.empty(len(runs), np.bool_)
-    _exemplars(in_order, column, diagonals[runs], is_exemplar, settled)
-    for run, marks in zip(runs, is_exemplar, strict=True):
+    runs = np.flatnonzero(~all_exemplars)
+    is_exemplar, has_converged = np.empty((len(runs), n), np.bool_), np.empty(len(runs), np.bool_)
+    _exemplars(in_order, column, diagonals[runs], is_exemplar, has_converged)
+    for run, exemplars in zip(runs, is_exemplar, strict=True):
         np.fill_diagonal(noisy, diagonals[run])
-        _assign(noisy, marks, labels[run])
-    converged[runs] = settled
+        _assign(noisy, exemplars, labels[run])
+    converged[runs] = has_converged
     return labels, converged

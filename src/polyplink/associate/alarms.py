@@ -88,8 +88,8 @@ def box_features(boxes: pl.DataFrame) -> pl.DataFrame:
     side, score = pl.col("side"), pl.col("score").cast(pl.Float64)
     span = pl.col("frame").max() - pl.col("frame").min() + 1
     log_side = side.log()
-    moved = (pl.col("across") ** 2 + pl.col("down") ** 2).sqrt() / pl.col("step")
-    bent = pl.col("across").diff().abs() + pl.col("down").diff().abs()
+    distance = (pl.col("across") ** 2 + pl.col("down") ** 2).sqrt() / pl.col("step")
+    turning = pl.col("across").diff().abs() + pl.col("down").diff().abs()
     features = boxes.group_by("tracklet", maintain_order=True).agg(
         boxes=pl.len().log(),
         seconds=(span / pl.col("fps").first().fill_null(USUAL_FPS)).log(),
@@ -101,8 +101,8 @@ def box_features(boxes: pl.DataFrame) -> pl.DataFrame:
         size=(side.mean() / pl.col("width").first()).log(),
         size_spread=log_side.std(),
         size_steps=log_side.diff().abs().median(),
-        speed=moved.median() / side.mean(),
-        roughness=bent.median() / side.mean(),
+        speed=distance.median() / side.mean(),
+        roughness=turning.median() / side.mean(),
         edge=pl.col("edge").mean(),
         scored=score.is_not_null().all() & pl.col("polyp_id").is_null().all(),
     )
@@ -189,14 +189,14 @@ def fit_alarms(
     names = np.asarray(polyps, dtype=object)[usable]
     fitted_patients = np.asarray(patients, dtype=str)[usable].tolist()
     n_patients = len(set(fitted_patients))
-    real = np.asarray([name is not None for name in names], dtype=np.bool_)
+    is_polyp = np.asarray([name is not None for name in names], dtype=np.bool_)
     fold = folds_of(fitted_patients, FOLDS)
-    for tested in np.unique(fold):
-        if len(set(real[fold != tested])) < 2:
-            kinds = f"{int(real.sum())} of {many(real.size, 'tracklet')} show a polyp"
+    for test_fold in np.unique(fold):
+        if len(set(is_polyp[fold != test_fold])) < 2:
+            kinds = f"{int(is_polyp.sum())} of {many(is_polyp.size, 'tracklet')} show a polyp"
             of_patients = f"of {many(n_patients, 'patient')}: both kinds are needed in several"
             raise NotFitted(f"{kinds}, {of_patients}")
-    if not real.size:
+    if not is_polyp.size:
         raise NotFitted("there is no tracklet of a detector")
 
     # Penalty and scale of the vector by cross-fitting.
@@ -209,26 +209,30 @@ def fit_alarms(
         scale_tried = scale.copy()
         scale_tried[X.shape[1] :] /= vector_scale
         Z = (values - centre) / scale_tried
-        crossed_odds = cross_fit(Z, real, fold, _regression, strength)
-        loss = float(np.logaddexp(0.0, np.where(real, -crossed_odds, crossed_odds)).mean())
+        crossed_odds = cross_fit(Z, is_polyp, fold, _regression, strength)
+        loss = float(np.logaddexp(0.0, np.where(is_polyp, -crossed_odds, crossed_odds)).mean())
         trials.append((loss, strength, scale_tried, Z, expit(crossed_odds)))
     _, strength, scale, Z, crossed = min(trials, key=lambda trial: trial[0])
 
     # The threshold, and the model of all tracklets in units of the features.
-    best = pl.DataFrame({"polyp": names[real], "p": crossed[real]}).group_by("polyp").max()["p"]
+    best = (
+        pl.DataFrame({"polyp": names[is_polyp], "p": crossed[is_polyp]})
+        .group_by("polyp")
+        .max()["p"]
+    )
     lowest = best.sort(descending=True)[math.ceil(keep * best.len()) - 1]
     threshold = min(EQUAL_COST, lowest)
-    weights, intercept = _regression(Z, real, strength)
+    weights, intercept = _regression(Z, is_polyp, strength)
     linear = weights / scale
     f = X.shape[1]
     stays = crossed >= threshold
     numbers = {
         "polyps": (best >= threshold).sum(),
         "all_polyps": best.len(),
-        "tracklets": (stays & real).sum(),
-        "all_tracklets": real.sum(),
-        "alarms": (stays & ~real).sum(),
-        "all_alarms": (~real).sum(),
+        "tracklets": (stays & is_polyp).sum(),
+        "all_tracklets": is_polyp.sum(),
+        "alarms": (stays & ~is_polyp).sum(),
+        "all_alarms": (~is_polyp).sum(),
     }
     kept_message = Message(
         "origin.alarms_kept", {name: int(number) for name, number in numbers.items()}

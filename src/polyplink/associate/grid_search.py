@@ -117,9 +117,9 @@ def cluster_all(
         labels = np.array([result.labels for result in results])
         return Clusterings(labels, np.array([result.converged for result in results]))
     returned = cluster_many(settings, np.array(V), np.array(positions), threads)
-    many = CLUSTERERS.check_returned(clusterer, returned, Clusterings)
-    _check_labels(many.labels, (len(settings), len(V)), clusterer)
-    return many
+    clusterings = CLUSTERERS.check_returned(clusterer, returned, Clusterings)
+    _check_labels(clusterings.labels, (len(settings), len(V)), clusterer)
+    return clusterings
 
 
 def checked_clustering(

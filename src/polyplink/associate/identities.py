@@ -117,7 +117,7 @@ class OperatingPoint:
         """Probability from which a link lowers the cost of a partition."""
         return self.setting.tolerance if isinstance(self.setting, LearnedLinks) else TOLERANCE
 
-    def at(self, purpose: Purpose) -> Self:
+    def for_purpose(self, purpose: Purpose) -> Self:
         """The operating point for a purpose; unchanged without prices."""
         if not self.prices:
             return self
@@ -204,7 +204,7 @@ class Constraints:
     cannot: Pairs = ()
     unsure: tuple[tuple[int, int, bool | None], ...] = ()
 
-    def closed(self, n: int) -> tuple[Flags, Flags]:
+    def closure(self, n: int) -> tuple[Flags, Flags]:
         """Pairs of n tracklets (n, n) that show the same polyp, and pairs that show different ones.
 
         Consequences of several constraints are included: if a and b show the same polyp, and b and
@@ -344,7 +344,7 @@ def _questions(
     constraints: Constraints,
 ) -> list[Question]:
     """The decisions of learned links to review, the most important first."""
-    setting, below = point.setting, point.ask_below
+    setting, ask_below = point.setting, point.ask_below
     assert isinstance(setting, LearnedLinks)
     spread = point.spread or ASKED
     questions = possible_questions(labels, P, setting, spread=spread, decided=constraints)
@@ -352,13 +352,13 @@ def _questions(
     def change(question: Question) -> int:
         return _change(labels, P, setting, constraints, question)
 
-    if below is not None:
-        doubtful = [question for question in questions if question.confidence < below]
-        others = [question for question in questions if question.confidence >= below]
-        listed = doubtful + others[: max(MOST_QUESTIONS - len(doubtful), 0)]
-        listed = [replace(question, close=question.confidence < below) for question in listed]
-        first = [replace(question, change=change(question)) for question in listed[:MOST_QUESTIONS]]
-        return first + [replace(question, change=None) for question in listed[MOST_QUESTIONS:]]
+    if ask_below is not None:
+        doubtful = [question for question in questions if question.confidence < ask_below]
+        confident = [question for question in questions if question.confidence >= ask_below]
+        listed = doubtful + confident[: max(MOST_QUESTIONS - len(doubtful), 0)]
+        listed = [replace(question, close=question.confidence < ask_below) for question in listed]
+        head = [replace(question, change=change(question)) for question in listed[:MOST_QUESTIONS]]
+        return head + [replace(question, change=None) for question in listed[MOST_QUESTIONS:]]
     # Those that may be open questions first, each in their order.
     listed = sorted(
         questions,
@@ -371,7 +371,7 @@ def _questions(
         return listed
     # The first is reviewed even if it leaves the count as it is, because this is not certain. So
     # are separate polyps: if one pair of their views shows one polyp, all do.
-    changed = [replace(question, change=change(question)) for question in listed]
+    with_change = [replace(question, change=change(question)) for question in listed]
     return [
         replace(
             question,
@@ -381,7 +381,7 @@ def _questions(
                 and (question.change != 0 or not question.joined or not i)
             ),
         )
-        for i, question in enumerate(changed)
+        for i, question in enumerate(with_change)
     ]
 
 
@@ -411,7 +411,7 @@ def count_intervals(
     """Lowest and highest count (m,), (m,) while the price varies by up to each rising factor."""
     constraints, scale = decided or Constraints(), np.asarray(factors)
     prices = setting.price * np.concatenate([scale, scale**-1.0])
-    up, down = (
+    counts_up, counts_down = (
         partition(
             P,
             prices,
@@ -423,7 +423,7 @@ def count_intervals(
         .max(axis=1)
         .reshape(2, -1)
     )
-    low, high = np.minimum(up, down), np.maximum(up, down)
+    low, high = np.minimum(counts_up, counts_down), np.maximum(counts_up, counts_down)
     return np.minimum.accumulate(low) + 1, np.maximum.accumulate(high) + 1
 
 
@@ -485,7 +485,7 @@ def possible_questions(
             if mates := tuple(j for j in cluster if j != i):
                 sides.append(((i,), mates, True))
     constraints = decided or Constraints()
-    together, apart = constraints.closed(len(P))
+    together, apart = constraints.closure(len(P))
     settled, questions = together | apart, []
     price, costs = setting.price, pair_costs(P, tolerance=setting.tolerance)
     costs[together], costs[apart] = -NEVER, NEVER
@@ -493,16 +493,16 @@ def possible_questions(
         if was_joined in (None, labels[i] == labels[j]):
             settled[i, j] = settled[j, i] = True
     for members, second, joined in sides:
-        between = np.ix_(members, second)
+        block = np.ix_(members, second)
         # One pair that shows different polyps decides that two clusters are separate.
-        if settled[between].all() or (not joined and apart[between].any()):
+        if settled[block].all() or (not joined and apart[block].any()):
             continue
-        cost = float(costs[between].sum())  # of having the two sides in one cluster
+        cost = float(costs[block].sum())  # of having the two sides in one cluster
         close = cost > price / spread if joined else cost < price * spread
-        likely = np.where(settled[between], -np.inf, (-1.0 if joined else 1.0) * P[between])
-        a, b = np.unravel_index(int(likely.argmax()), likely.shape)
+        scores = np.where(settled[block], -np.inf, (-1.0 if joined else 1.0) * P[block])
+        a, b = np.unravel_index(int(scores.argmax()), scores.shape)
         pair = members[int(a)], second[int(b)]
-        question = Question(members, second, joined, float(P[between].mean()), pair, close)
+        question = Question(members, second, joined, float(P[block].mean()), pair, close)
         change = cost - price  # of the total cost when the two sides are joined
         questions.append((-change if joined else change, question))
     questions.sort(key=lambda entry: (entry[0], entry[1].members, entry[1].others))

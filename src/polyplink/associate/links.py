@@ -67,10 +67,10 @@ class Views:
                 "{} vectors, {} starts and {} ends of tracklets".format(*sizes),
                 "give one of each per tracklet",
             )
-        fine = np.isfinite(self.start) & np.isfinite(self.end) & (self.end >= self.start)
-        if not fine.all():
+        is_valid = np.isfinite(self.start) & np.isfinite(self.end) & (self.end >= self.start)
+        if not is_valid.all():
             raise PolyplinkError(
-                f"tracklet {int(np.argmin(fine))} has no finite time, or ends before it begins",
+                f"tracklet {int(np.argmin(is_valid))} has no finite time, or ends before it begins",
                 "leave it out",
             )
 
@@ -91,9 +91,9 @@ class Views:
         return np.asarray(together)
 
     @property
-    def between(self) -> Floats:
+    def n_between(self) -> Floats:
         """Number of tracklets that begin between the beginnings of two tracklets (n, n)."""
-        return begun_between(self.start, np.sort(self.start))
+        return count_starts_between(self.start, np.sort(self.start))
 
     def with_common(self, size: float) -> Self:
         """The views with vectors that have a component in common, as those of another camera.
@@ -110,7 +110,7 @@ class Views:
         common = np.full((len(unit), 1), np.sqrt(size))
         return replace(self, vectors=np.concatenate([unit, common], axis=1))
 
-    def at(self, rows: npt.NDArray[np.integer]) -> Self:
+    def take(self, rows: npt.NDArray[np.integer]) -> Self:
         """The views at some rows, in their order."""
         frames = None if self.frames is None else self.frames[rows]
         return replace(
@@ -127,17 +127,17 @@ class Views:
         return max(float(self.end.max() - self.start.min()), 1.0)
 
 
-def begun_between(start: Floats, starts: Floats) -> Floats:
+def count_starts_between(start: Floats, starts: Floats) -> Floats:
     """Number of times in `starts`, rising, after one and before the other of two in `start` (n, n).
 
     Example:
-        >>> begun_between(np.array([1.0, 3.0]), np.array([1.0, 1.0, 2.0, 3.0]))
+        >>> count_starts_between(np.array([1.0, 3.0]), np.array([1.0, 1.0, 2.0, 3.0]))
         array([[0., 1.],
                [1., 0.]])
     """
     before, up_to = (np.searchsorted(starts, start, side) for side in ("left", "right"))
-    later = np.subtract.outer(before, up_to)  # of the row's beginning, after the column's
-    return np.asarray(np.maximum(np.maximum(later, later.T), 0), dtype=np.float64)
+    n_later = np.subtract.outer(before, up_to)  # of the row's beginning, after the column's
+    return np.asarray(np.maximum(np.maximum(n_later, n_later.T), 0), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -162,15 +162,15 @@ class UsualCosines:
         Raises:
             PolyplinkError: If a vector is zero or not finite.
         """
-        several = [views for views in procedures if len(views.start) > 1]
-        cosines = [_of_pairs(cosine(views.vectors)) for views in several]
+        with_pairs = [views for views in procedures if len(views.start) > 1]
+        cosines = [_of_pairs(cosine(views.vectors)) for views in with_pairs]
         if not cosines:
             return None
         mean = float(np.mean([values.mean() for values in cosines]))
         variance = np.mean([np.square(values - mean).mean() for values in cosines])
         return cls(mean, float(np.sqrt(variance)))
 
-    def joined(self, cosines: Floats) -> tuple[float, float]:
+    def pooled_with(self, cosines: Floats) -> tuple[float, float]:
         """Mean and standard deviation of cosines (m,) and `USUAL_PAIRS` with the usual ones."""
         share = cosines.size / (cosines.size + USUAL_PAIRS)
         mean = share * cosines.mean() + (1 - share) * self.mean
@@ -202,15 +202,15 @@ def _terms(views: Views, usual: UsualCosines | None = None) -> Iterator[tuple[st
     del order, rank, off_diagonal
     mean = spread = 0.0
     if usual is not None and n > 1:
-        mean, spread = usual.joined(_of_pairs(cosines))
+        mean, spread = usual.pooled_with(_of_pairs(cosines))
     elif n > 2:
         mean, spread = _of_pairs(cosines).mean(), _of_pairs(cosines).std()
-    standard = (cosines - mean) / spread if spread > 0 else np.zeros((n, n))
+    z_scores = (cosines - mean) / spread if spread > 0 else np.zeros((n, n))
     del cosines
-    yield "cosine in standard deviations", standard
+    yield "cosine in standard deviations", z_scores
     for knot in COSINE_KNOTS:
-        yield f"cosine in standard deviations above {knot}", np.maximum(standard - knot, 0.0)
-    del standard
+        yield f"cosine in standard deviations above {knot}", np.maximum(z_scores - knot, 0.0)
+    del z_scores
     seconds = np.subtract.outer(views.start, views.end)
     seconds = np.maximum(np.maximum(seconds, seconds.T), 0.0)
     yield "gap as a share", seconds / views.span
@@ -219,10 +219,10 @@ def _terms(views: Views, usual: UsualCosines | None = None) -> Iterator[tuple[st
     for knot in GAP_KNOTS:
         yield f"log gap above {knot}", np.maximum(seconds - knot, 0.0)
     del seconds
-    between = np.log1p(views.between)
-    yield "log views in between", between
+    log_between = np.log1p(views.n_between)
+    yield "log views in between", log_between
     for knot in BETWEEN_KNOTS:
-        yield f"log views in between above {knot}", np.maximum(between - knot, 0.0)
+        yield f"log views in between above {knot}", np.maximum(log_between - knot, 0.0)
 
 
 @dataclass(frozen=True)
@@ -270,13 +270,13 @@ class LinkModel:
             PolyplinkError: As for `probability`.
         """
         check_tracklet_count(len(views.start))
-        odds, unused = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
+        odds, unused_weights = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
         for name, values in _terms(views, self.usual):
-            if name not in unused:
+            if name not in unused_weights:
                 raise PolyplinkError(
                     f"the link model has no term {name!r}", "run `polyplink calibrate`"
                 )
-            odds += unused.pop(name) * values
+            odds += unused_weights.pop(name) * values
         P = np.asarray(expit((odds + odds.T) / 2))
         np.fill_diagonal(P, 1.0)
         return P
@@ -434,7 +434,7 @@ def short_runs(procedure: Labelled) -> list[Labelled]:
             continue
         for first in range(0, len(order) - length + 1, length // 2):
             rows = order[first : first + length]
-            runs.append((views.at(rows), [polyps[row] for row in rows.tolist()]))
+            runs.append((views.take(rows), [polyps[row] for row in rows.tolist()]))
     return runs
 
 
@@ -465,8 +465,8 @@ def cross_probabilities(
         patients = [str(number) for number in range(len(procedures))]
     fold = folds_of(patients, FOLDS)
     if procedures and len(np.unique(fold)) == 1:
-        kind = "origin.one_patient" if len(procedures) > 1 else "origin.one_procedure"
-        raise NotFitted(str(Message(kind)))
+        message_kind = "origin.one_patient" if len(procedures) > 1 else "origin.one_procedure"
+        raise NotFitted(str(Message(message_kind)))
     models = []
     for left_out in range(int(fold.max(initial=-1)) + 1):
         training = [
@@ -560,7 +560,7 @@ def fit_unlabelled(procedures: Sequence[Views]) -> LinkModel:
     probabilities, price = [], unlabelled_price(procedures)
     for views in procedures:
         check_tracklet_count(len(views.start))
-        P = np.where(views.overlap, 0.0, START * DECAY**views.between)
+        P = np.where(views.overlap, 0.0, START * DECAY**views.n_between)
         np.fill_diagonal(P, 1.0)
         probabilities.append(P)
     for _ in range(ROUNDS):

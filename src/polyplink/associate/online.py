@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, count_intervals, link_scores
-from polyplink.associate.links import Views, begun_between
+from polyplink.associate.links import Views, count_starts_between
 from polyplink.associate.partition import pair_costs, partition, partition_cost
 from polyplink.associate.similarity import unit_rows
 from polyplink.core.arrays import Flags, Floats, Ints
@@ -90,33 +90,33 @@ class Decision:
 
 @dataclass(frozen=True)
 class Stored(Views):
-    """The m stored tracklets; `between` and `span` count all tracklets of the procedure.
+    """The m stored tracklets; `n_between` and `span` count all tracklets of the procedure.
 
     Attributes:
         starts: Start of every tracklet of the procedure so far, seconds, rising.
         weight: Number of tracklets that each represents (m,).
         polyp: Polyp of each (m,), 0 for the one to be assigned.
-        free: Whether it may be assigned anew (m,).
+        movable: Whether it may be assigned anew (m,).
         name: Name of each (m,).
     """
 
     starts: Floats
     weight: Floats
     polyp: Ints
-    free: Flags
+    movable: Flags
     name: npt.NDArray[np.object_]
 
     @property
-    def between(self) -> Floats:
+    def n_between(self) -> Floats:
         """Number of tracklets, stored or not, that begin between two stored ones (m, m)."""
-        return begun_between(self.start, self.starts)
+        return count_starts_between(self.start, self.starts)
 
     @property
     def span(self) -> float:
         """Seconds from the start of the procedure's first tracklet to the last end, at least 1."""
         return max(float(self.end.max() - self.starts[0]), 1.0)
 
-    def pick(self, rows: npt.ArrayLike) -> "Stored":
+    def take(self, rows: npt.ArrayLike) -> "Stored":
         """The stored tracklets of some rows."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         columns |= {name: value[rows] for name, value in columns.items() if name != "starts"}
@@ -183,9 +183,9 @@ class OnlineLinker:
             PolyplinkError: If the vector is zero or not finite, a time is not finite, or the
                 tracklet ends before it begins.
         """
-        views = self._with(tracklet, unit_rows(np.asarray(vector)[None]), start, end, frames)
+        views = self._append(tracklet, unit_rows(np.asarray(vector)[None]), start, end, frames)
         P = self._links.probability(views)
-        polyps = self._numbered(views, self._decide(views, P))
+        polyps = self._number_polyps(views, self._decide(views, P))
         revised = np.flatnonzero((polyps != views.polyp) & (views.polyp > 0)).tolist()
         revisions = tuple(
             Revision(views.name[row], int(views.polyp[row]), int(polyps[row])) for row in revised
@@ -197,7 +197,7 @@ class OnlineLinker:
             like = before[P[-1, before].argmax()]
             earlier = str(views.name[like]), float(views.start[like])
         count = len(self._retired) + len(np.unique(polyps))
-        self.stored = self._pruned(replace(views, polyp=polyps))
+        self.stored = self._prune(replace(views, polyp=polyps))
         return Decision(
             tracklet,
             newest,
@@ -218,92 +218,99 @@ class OnlineLinker:
         open_polyps = [] if self.stored is None else np.unique(self.stored.polyp).tolist()
         return {polyp: i + 1 for i, polyp in enumerate(sorted({*open_polyps, *self._retired}))}
 
-    def _with(
+    def _append(
         self, tracklet: str, vector: Floats, start: float, end: float, frames: npt.ArrayLike | None
     ) -> Stored:
         """The stored tracklets and, as the last row, a new one without a polyp."""
-        unit, single = np.ones(1), np.ones(1, np.bool_)
+        unit, flag = np.ones(1), np.ones(1, np.bool_)
         times = np.array([start], np.float64), np.array([end], np.float64)
         name = np.array([tracklet], dtype=object)
         with_box = np.empty(1, dtype=np.object_)
         with_box[0] = None if frames is None else np.asarray(frames)
         no_polyp = np.zeros(1, np.int64)
-        new = Stored(vector, *times, times[0], unit, no_polyp, single, name, frames=with_box)
-        old = self.stored
-        if old is None:
-            return new
-        free = old.free & (old.end >= max(end, old.end.max()) - self.settings.window)
-        beyond = free.sum() + 1 - self.settings.revisable
-        if beyond > 0:
-            free[np.flatnonzero(free)[:beyond]] = False  # rows are in the order of closing
-        joined = {
-            field.name: np.concatenate([getattr(old, field.name), getattr(new, field.name)])
+        new_row = Stored(vector, *times, times[0], unit, no_polyp, flag, name, frames=with_box)
+        stored = self.stored
+        if stored is None:
+            return new_row
+        oldest_end = max(end, stored.end.max()) - self.settings.window
+        movable = stored.movable & (stored.end >= oldest_end)
+        n_excess = movable.sum() + 1 - self.settings.revisable
+        if n_excess > 0:
+            movable[np.flatnonzero(movable)[:n_excess]] = False  # rows are in the order of closing
+        columns = {
+            field.name: np.concatenate([getattr(stored, field.name), getattr(new_row, field.name)])
             for field in fields(Stored)
         }
-        joined["starts"].sort()  # a long view may close after others that began after it
-        joined["free"][:-1] = free
-        return Stored(**joined)
+        columns["starts"].sort()  # a long view may close after others that began after it
+        columns["movable"][:-1] = movable
+        return Stored(**columns)
 
     def _decide(self, views: Stored, P: Floats) -> Ints:
         """Cluster of each tracklet (m,); tracklets older than the window keep their polyp."""
-        old = np.flatnonzero(~views.free)
+        old_rows = np.flatnonzero(~views.movable)
         must = [
             pair
-            for polyp in np.unique(views.polyp[old])
-            for pair in pairwise(old[views.polyp[old] == polyp].tolist())
+            for polyp in np.unique(views.polyp[old_rows])
+            for pair in pairwise(old_rows[views.polyp[old_rows] == polyp].tolist())
         ]
-        linked = P.copy()
-        two = views.polyp[old][:, None] != views.polyp[old][None, :]
-        linked[np.ix_(old, old)] = np.where(two, 0.0, linked[np.ix_(old, old)])
+        constrained = P.copy()
+        are_different = views.polyp[old_rows][:, None] != views.polyp[old_rows][None, :]
+        block = np.ix_(old_rows, old_rows)
+        constrained[block] = np.where(are_different, 0.0, constrained[block])
         price, tolerance = self._setting.price, self._setting.tolerance
-        (labels,) = partition(linked, [price], must, weights=views.weight, tolerance=tolerance)
+        (labels,) = partition(constrained, [price], must, weights=views.weight, tolerance=tolerance)
         labels = labels.astype(np.int64)
         # The alternative: all decisions as before, and the new tracklet where it costs least.
-        as_before, cost = views.polyp.copy(), pair_costs(linked, views.weight, tolerance)[-1]
+        as_before, cost = views.polyp.copy(), pair_costs(constrained, views.weight, tolerance)[-1]
         polyps = np.unique(as_before[:-1])
-        to = [float(cost[as_before == polyp].sum()) for polyp in polyps.tolist()]
-        if to and min(to) < price:
-            as_before[-1] = polyps[int(np.argmin(to))]
+        joining_costs = [float(cost[as_before == polyp].sum()) for polyp in polyps.tolist()]
+        if joining_costs and min(joining_costs) < price:
+            as_before[-1] = polyps[int(np.argmin(joining_costs))]
         best_cost, current_cost = (
-            partition_cost(linked, labels, price, views.weight, tolerance)
+            partition_cost(constrained, labels, price, views.weight, tolerance)
             for labels in (labels, as_before)
         )
         return labels if best_cost < current_cost - BETTER else as_before
 
-    def _numbered(self, views: Stored, clusters: Ints) -> Ints:
+    def _number_polyps(self, views: Stored, clusters: Ints) -> Ints:
         """Polyp number of each tracklet (m,): a cluster keeps the number of most of its members."""
         votes = []
         for cluster in np.unique(clusters):
             members = clusters == cluster
             for polyp in np.unique(views.polyp[members & (views.polyp > 0)]).tolist():
-                had = members & (views.polyp == polyp)
-                fixed = bool((had & ~views.free).any())  # members older than the window decide
-                votes.append((fixed, float(views.weight[had].sum()), -polyp, int(cluster)))
-        number: dict[int, int] = {}
+                of_polyp = members & (views.polyp == polyp)
+                # Members older than the window decide.
+                fixed = bool((of_polyp & ~views.movable).any())
+                votes.append((fixed, float(views.weight[of_polyp].sum()), -polyp, int(cluster)))
+        number_of: dict[int, int] = {}
         for _, _, polyp, cluster in sorted(votes, reverse=True):
-            if cluster not in number and -polyp not in number.values():
-                number[cluster] = -polyp
+            if cluster not in number_of and -polyp not in number_of.values():
+                number_of[cluster] = -polyp
         for cluster in clusters.tolist():  # in the order of closing
-            if cluster not in number:
+            if cluster not in number_of:
                 self._n_numbers += 1
-                number[cluster] = self._n_numbers
-        return np.array([number[cluster] for cluster in clusters.tolist()], np.int64)
+                number_of[cluster] = self._n_numbers
+        return np.array([number_of[cluster] for cluster in clusters.tolist()], np.int64)
 
-    def _pruned(self, views: Stored) -> Stored:
+    def _prune(self, views: Stored) -> Stored:
         """Merge tracklets older than the window if a polyp, or all polyps, exceed the limits."""
-        for polyp in np.unique(views.polyp[~views.free]).tolist():
-            while ((views.polyp == polyp) & ~views.free).sum() > self.settings.views:
-                views = _merged(views, np.flatnonzero((views.polyp == polyp) & ~views.free))
+        for polyp in np.unique(views.polyp[~views.movable]).tolist():
+            while ((views.polyp == polyp) & ~views.movable).sum() > self.settings.views:
+                views = _merge_nearest(
+                    views, np.flatnonzero((views.polyp == polyp) & ~views.movable)
+                )
         while len(views.start) > self.settings.rows:
-            old = views.polyp[~views.free]
-            polyps, sizes = np.unique(old, return_counts=True)
+            old_polyps = views.polyp[~views.movable]
+            polyps, sizes = np.unique(old_polyps, return_counts=True)
             if sizes.max() > 1:
                 largest = polyps[sizes.argmax()]
-                views = _merged(views, np.flatnonzero((views.polyp == largest) & ~views.free))
+                views = _merge_nearest(
+                    views, np.flatnonzero((views.polyp == largest) & ~views.movable)
+                )
                 continue
-            last = [views.end[views.polyp == polyp].max() for polyp in polyps]
-            views = views.pick(views.polyp != polyps[int(np.argmin(last))])
-            self._retired.append(int(polyps[int(np.argmin(last))]))
+            last_ends = [views.end[views.polyp == polyp].max() for polyp in polyps]
+            views = views.take(views.polyp != polyps[int(np.argmin(last_ends))])
+            self._retired.append(int(polyps[int(np.argmin(last_ends))]))
         return views
 
     def _interval(self, views: Stored, P: Floats, count: int) -> tuple[int, int] | None:
@@ -313,17 +320,17 @@ class OnlineLinker:
         # The largest factor alone: the interval is computed after every tracklet.
         factors, weights = [self._spread], views.weight
         (low,), (high,) = count_intervals(P, self._setting, factors, weights=weights)
-        retired = len(self._retired)
-        lowest, highest = self.point.widened(int(low) + retired, int(high) + retired)
+        n_retired = len(self._retired)
+        lowest, highest = self.point.widened(int(low) + n_retired, int(high) + n_retired)
         return min(lowest, count), max(highest, count)
 
 
-def _merged(views: Stored, rows: Ints) -> Stored:
+def _merge_nearest(views: Stored, rows: Ints) -> Stored:
     """Merge the two most similar tracklets among `rows`; the one that ended later stays."""
-    alike = views.vectors[rows] @ views.vectors[rows].T
-    np.fill_diagonal(alike, -np.inf)
-    first, second = (int(rows[k]) for k in np.unravel_index(int(alike.argmax()), alike.shape))
-    stays, goes = (first, second) if views.end[first] > views.end[second] else (second, first)
+    cosines = views.vectors[rows] @ views.vectors[rows].T
+    np.fill_diagonal(cosines, -np.inf)
+    first, second = (int(rows[k]) for k in np.unravel_index(int(cosines.argmax()), cosines.shape))
+    later, earlier = (first, second) if views.end[first] > views.end[second] else (second, first)
     weight = views.weight.copy()
-    weight[stays] += weight[goes]
-    return replace(views, weight=weight).pick(np.arange(len(weight)) != goes)
+    weight[later] += weight[earlier]
+    return replace(views, weight=weight).take(np.arange(len(weight)) != earlier)

@@ -119,19 +119,20 @@ def partition(
         np.fill_diagonal(costs, 0.0)
     n_units = len(costs)
     starts = min(max(NOISY_COSTS // max(n_units, 1) ** 2, 1), STARTS)
-    best, lowest = np.zeros((all_prices.size, n_units), np.int64), np.full(all_prices.size, np.inf)
+    best_labels = np.zeros((all_prices.size, n_units), np.int64)
+    lowest_costs = np.full(all_prices.size, np.inf)
     for noise in _noise(starts, n_units):
-        merges, paid = _merge(costs + noise)
+        merges, merge_costs = _merge(costs + noise)
         for row, price in enumerate(all_prices):
-            labels = _cut(merges, paid, price)
+            labels = _cut(merges, merge_costs, price)
             cost = _improve(costs, price, labels)
-            if cost < lowest[row] - 1e-9:
-                best[row], lowest[row] = labels, cost
-    numbered = np.empty((all_prices.size, n), np.int32)
-    for row, labels in enumerate(best):
+            if cost < lowest_costs[row] - 1e-9:
+                best_labels[row], lowest_costs[row] = labels, cost
+    partitions = np.empty((all_prices.size, n), np.int32)
+    for row, labels in enumerate(best_labels):
         _, first, codes = np.unique(labels[groups], return_index=True, return_inverse=True)
-        numbered[row] = np.argsort(np.argsort(first))[codes]
-    return numbered
+        partitions[row] = np.argsort(np.argsort(first))[codes]
+    return partitions
 
 
 def check_tracklet_count(n: int) -> None:
@@ -194,49 +195,49 @@ def _merge(  # noqa: PLR0912
         the first; and the costs of the merges (n - 1,).
     """
     n = costs.shape[0]
-    between = costs.copy()  # of two remaining clusters, the sum over their pairs
+    cluster_costs = costs.copy()  # of two remaining clusters, the sum over their pairs
     alive = np.ones(n, np.bool_)
     nearest, smallest = np.zeros(n, np.int64), np.full(n, np.inf)
     for i in range(n):
         for j in range(n):
-            if j != i and between[i, j] < smallest[i]:
-                nearest[i], smallest[i] = j, between[i, j]
-    merges, paid = np.zeros((max(n - 1, 0), 2), np.int64), np.zeros(max(n - 1, 0))
+            if j != i and cluster_costs[i, j] < smallest[i]:
+                nearest[i], smallest[i] = j, cluster_costs[i, j]
+    merges, merge_costs = np.zeros((max(n - 1, 0), 2), np.int64), np.zeros(max(n - 1, 0))
     for step in range(n - 1):
-        i, low = -1, np.inf
+        i, lowest = -1, np.inf
         for k in range(n):
-            if alive[k] and smallest[k] < low:
-                i, low = k, smallest[k]
+            if alive[k] and smallest[k] < lowest:
+                i, lowest = k, smallest[k]
         j = nearest[i]
-        merges[step, 0], merges[step, 1], paid[step] = i, j, low
+        merges[step, 0], merges[step, 1], merge_costs[step] = i, j, lowest
         alive[j] = False
         smallest[i] = np.inf
         for k in range(n):
             if alive[k] and k != i:
-                between[i, k] += between[j, k]
-                between[k, i] = between[i, k]
-                if between[i, k] < smallest[i]:
-                    nearest[i], smallest[i] = k, between[i, k]
+                cluster_costs[i, k] += cluster_costs[j, k]
+                cluster_costs[k, i] = cluster_costs[i, k]
+                if cluster_costs[i, k] < smallest[i]:
+                    nearest[i], smallest[i] = k, cluster_costs[i, k]
         for k in range(n):
             if not alive[k] or k == i:
                 continue
             if nearest[k] == i or nearest[k] == j:  # its nearest has changed: search again
                 smallest[k] = np.inf
                 for m in range(n):
-                    if alive[m] and m != k and between[k, m] < smallest[k]:
-                        nearest[k], smallest[k] = m, between[k, m]
-            elif between[k, i] < smallest[k]:
-                nearest[k], smallest[k] = i, between[k, i]
-    return merges, paid
+                    if alive[m] and m != k and cluster_costs[k, m] < smallest[k]:
+                        nearest[k], smallest[k] = m, cluster_costs[k, m]
+            elif cluster_costs[k, i] < smallest[k]:
+                nearest[k], smallest[k] = i, cluster_costs[k, i]
+    return merges, merge_costs
 
 
 @njit()
-def _cut(merges: Counts, paid: Floats, price: float) -> Counts:
+def _cut(merges: Counts, merge_costs: Floats, price: float) -> Counts:
     """Clusters (n,) after all merges before the first one that costs the price or more."""
     n = merges.shape[0] + 1
     labels = np.arange(n)
     for step in range(n - 1):
-        if paid[step] >= price:
+        if merge_costs[step] >= price:
             break
         for k in range(n):
             if labels[k] == merges[step, 1]:
@@ -253,39 +254,39 @@ def _improve(  # noqa: PLR0912
     size = np.zeros(n, np.int64)
     for i in range(n):
         size[labels[i]] += 1
-    to = np.zeros(n)  # cost of a tracklet's pairs with each cluster
+    cluster_costs = np.zeros(n)  # cost of a tracklet's pairs with each cluster
     changed = True
     while changed:
         changed = False
         for i in range(n):
-            to[:] = 0.0
+            cluster_costs[:] = 0.0
             for j in range(n):
-                to[labels[j]] += costs[i, j]
-            home = labels[i]
-            size[home] -= 1
-            best, lowest = home, to[home] + (price if size[home] == 0 else 0.0)
-            free = home if size[home] == 0 else -1
+                cluster_costs[labels[j]] += costs[i, j]
+            current = labels[i]
+            size[current] -= 1
+            best, lowest = current, cluster_costs[current] + (price if size[current] == 0 else 0.0)
+            empty = current if size[current] == 0 else -1
             for k in range(n):
                 if size[k] == 0:
-                    if free < 0:
-                        free = k
-                elif to[k] < lowest - 1e-12:
-                    best, lowest = k, to[k]
+                    if empty < 0:
+                        empty = k
+                elif cluster_costs[k] < lowest - 1e-12:
+                    best, lowest = k, cluster_costs[k]
             if price < lowest - 1e-12:  # cheapest as a polyp by itself
-                best = free
-            changed |= best != home
+                best = empty
+            changed |= best != current
             labels[i] = best
             size[best] += 1
         between = np.zeros((n, n))
         for i in range(n):
             for j in range(n):
                 between[labels[i], labels[j]] += costs[i, j]
-        first, second, low = -1, -1, price - 1e-9
+        first, second, lowest_merge = -1, -1, price - 1e-9
         for i in range(n):
             if size[i] > 0:
                 for j in range(i):
-                    if size[j] > 0 and between[i, j] < low:
-                        first, second, low = i, j, between[i, j]
+                    if size[j] > 0 and between[i, j] < lowest_merge:
+                        first, second, lowest_merge = i, j, between[i, j]
         if first >= 0:
             for k in range(n):
                 if labels[k] == second:

@@ -147,10 +147,10 @@ def fit_size(
         model = Ridge(alpha=penalty * len(X)).fit(X, target)
         return np.asarray(model.coef_, np.float64), float(model.intercept_)
 
-    def off(value: Floats) -> Floats:
+    def loss(value: Floats) -> Floats:
         return np.square(value - y)
 
-    weights, intercept, crossed, baseline = _with_best_penalty(units, y, patients, ridge, off)
+    weights, intercept, crossed, baseline = _with_best_penalty(units, y, patients, ridge, loss)
     errors = np.abs(np.exp(crossed) - np.exp(y)).mean(), np.abs(np.exp(baseline) - np.exp(y)).mean()
     rank = math.ceil(COVERED * (y.size + 1))
     factor = math.exp(float(np.sort(np.abs(crossed - y))[rank - 1]))
@@ -178,15 +178,15 @@ def fit_adenoma(
             return np.zeros(X.shape[1]), math.log(share / (1 - share))
         return logistic(X, target > 0, C=1 / (penalty * len(X)), max_iter=1000)
 
-    def off(value: Floats) -> Floats:
+    def loss(value: Floats) -> Floats:
         return np.logaddexp(0, np.where(y > 0, -value, value))
 
-    weights, intercept, crossed, baseline = _with_best_penalty(units, y, patients, regression, off)
+    weights, intercept, crossed, baseline = _with_best_penalty(units, y, patients, regression, loss)
     polyps = {"polyps": y.size, "adenomas": int(y.sum()), "patients": len(set(patients))}
     figures = {
         "auroc": roc_auc_score(y, crossed),
-        "loss": off(crossed).mean(),
-        "baseline": off(baseline).mean(),
+        "loss": loss(crossed).mean(),
+        "baseline": loss(baseline).mean(),
     }
     origin = [
         Message("origin.histology", polyps),
@@ -196,7 +196,7 @@ def fit_adenoma(
 
 
 def _with_best_penalty(
-    units: Floats, y: Floats, patients: Sequence[str], fit: Fit, off: Callable[[Floats], Floats]
+    units: Floats, y: Floats, patients: Sequence[str], fit: Fit, loss: Callable[[Floats], Floats]
 ) -> tuple[Floats, float, Floats, Floats]:
     """Choose the penalty by cross-fitting, and fit on all polyps.
 
@@ -205,7 +205,7 @@ def _with_best_penalty(
         y: Target values (p,).
         patients: Patient of each polyp (p,): no patient is both in a fit and predicted by it.
         fit: Returns coefficients and intercept for terms, target values and a penalty.
-        off: Loss of each of p predicted values (p,).
+        loss: Loss of each of p predicted values (p,).
 
     Returns:
         Coefficients (d,) and intercept, cross-fitted values (p,), and those of a constant (p,).
@@ -222,13 +222,13 @@ def _with_best_penalty(
     scale = math.sqrt(float(units.var(axis=0).sum())) or 1.0
     Z, fold = units / scale, folds_of(patients, FOLDS)
     # Under the largest penalty the model is a constant.
-    tried = [*PENALTIES.tolist(), 1e9]
-    crossed = np.array([cross_fit(Z, y, fold, fit, penalty) for penalty in tried])  # t p
-    losses = np.array([off(values) for values in crossed])  # t p
+    penalties = [*PENALTIES.tolist(), 1e9]
+    crossed = np.array([cross_fit(Z, y, fold, fit, penalty) for penalty in penalties])  # t p
+    losses = np.array([loss(values) for values in crossed])  # t p
     best = int(losses.mean(axis=1).argmin())
     gain = losses[-1] - losses[best]
     if gain.mean() <= SURE * gain.std() / math.sqrt(y.size):
         reason = f"cross-fitted on {y.size} polyps, not surely better than one value for all"
         raise NotFitted(reason)
-    weights, intercept = fit(Z, y, tried[best])
+    weights, intercept = fit(Z, y, penalties[best])
     return weights / scale, intercept, crossed[best], crossed[-1]

@@ -95,11 +95,11 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The name of the command in some words, the command, and the words after it."""
-        name, *rest = args
+        name, *remaining_args = args
         command = self.get_command(ctx, name)
         if command is None and not ctx.resilient_parsing:  # as in shell completion
             find_named("command", name, dict.fromkeys(self.list_commands(ctx)))
-        return name, command, rest
+        return name, command, remaining_args
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by section, each with its help in full.
@@ -158,15 +158,15 @@ def _build_group(name: str, group: str) -> Verbs:
 class CommandLine(Verbs):
     """The whole command line: calling it ends the process, and every error is one line."""
 
-    def main(self, args: Sequence[str] | None = None, *more: Any, **settings: Any) -> NoReturn:
+    def main(self, args: Sequence[str] | None = None, *extra: Any, **settings: Any) -> NoReturn:
         """Run a command line, that of the process by default, and exit with its code."""
-        words = sys.argv[1:] if args is None else args
+        arguments = sys.argv[1:] if args is None else args
         with one_line_errors():
             try:
-                code = super().main(words, *more, **settings | {"standalone_mode": False})
+                code = super().main(arguments, *extra, **settings | {"standalone_mode": False})
                 sys.stdout.flush()  # here, where the errors of a full or closed output are caught
             except Exception as error:
-                _refuse_usage(error, words)
+                _refuse_usage(error, arguments)
                 raise
             except SystemExit as error:
                 closed_pipe = isinstance(error.__context__, BrokenPipeError)
@@ -178,12 +178,12 @@ class CommandLine(Verbs):
         sys.exit(code)
 
 
-def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
+def _refuse_usage(error: Exception, arguments: Sequence[str]) -> None:
     """Refuse a mistake in options and arguments that typer reports.
 
     Args:
         error: Any error; the classes of typer's are private.
-        words: The command line.
+        arguments: The command line.
     """
     from polyplink.data.files.folders import is_video
 
@@ -197,14 +197,14 @@ def _refuse_usage(error: Exception, words: Sequence[str]) -> None:
     page = getattr(context, "command_path", "polyplink")
     text = " ".join(message().split()).rstrip(".").replace("Value error, ", "")
     if text.startswith("Got unexpected extra argument"):
-        if sum(is_video(word) for word in words) > 1:
+        if sum(is_video(word) for word in arguments) > 1:
             text += "; list the files of one recording in a playlist (.m3u), and name this"
         else:
             has_out = any("--out" in parameter.opts for parameter in context.command.params)
-            out = "name the output folder with --out, or " if has_out else ""
-            text += f"; {out}put a name that has spaces in quotes"
+            out_hint = "name the output folder with --out, or " if has_out else ""
+            text += f"; {out_hint}put a name that has spaces in quotes"
     if type(error).__name__ == "MissingParameter" and context is not None:
-        text = missing_argument(context, words[page.count(" ") :]) or text
+        text = missing_argument(context, arguments[page.count(" ") :]) or text
     if getattr(error, "option_name", None) in ("-o", "--out") and context is not None:
         names = [argument.metavar for argument in _arguments_of(context)]
         if "OUT" in names:  # unlike in most commands
@@ -228,7 +228,7 @@ def command(verb: Verb) -> Callable[..., None]:
     Args:
         verb: A function; progress bars are passed to its parameter `progress`, if it has one.
     """
-    parameters, several = [], []
+    parameters, list_names = [], []
     section_of = sections_of(verb)
     for parameter in parameters_of(verb):
         details = details_of(parameter.annotation)
@@ -236,9 +236,9 @@ def command(verb: Verb) -> Callable[..., None]:
             continue
         declared, default = copy.copy(details[0]), parameter.default
         declared.rich_help_panel = section_of.get(parameter.name)
-        kind = _typed(get_args(parameter.annotation)[0])
+        kind = _typer_type(get_args(parameter.annotation)[0])
         if get_origin(kind) is list:
-            several.append(parameter.name)
+            list_names.append(parameter.name)
             if default is not inspect.Parameter.empty:
                 kind, default = kind | None, None
         if isinstance(declared, ArgumentInfo):
@@ -251,16 +251,16 @@ def command(verb: Verb) -> Callable[..., None]:
                 parameter.name, _KEYWORD, default=default, annotation=Annotated[kind, declared]
             )
         )
-    return _run(verb, parameters, several)
+    return _run(verb, parameters, list_names)
 
 
-def _typed(kind: Any) -> Any:
+def _typer_type(kind: Any) -> Any:
     """The type that typer converts an argument to, from the annotation for Python callers.
 
     Example:
-        >>> _typed(str | Path | None)
+        >>> _typer_type(str | Path | None)
         pathlib.Path | None
-        >>> _typed(str | Sequence[str | Path])
+        >>> _typer_type(str | Sequence[str | Path])
         list[pathlib.Path]
     """
     if isinstance(kind, str | ForwardRef):  # it takes more from Python than can be typed
@@ -268,21 +268,21 @@ def _typed(kind: Any) -> Any:
     kinds = members_of(kind)
     for member in kinds:
         if get_origin(member) is Sequence:
-            return list[_typed(get_args(member)[0])]  # type: ignore[misc]
+            return list[_typer_type(get_args(member)[0])]  # type: ignore[misc]
     if Path in kinds:
         kinds = tuple(member for member in kinds if member is not str)
     return reduce(or_, kinds)
 
 
 def _run(
-    verb: Verb, parameters: list[inspect.Parameter], several: Sequence[str]
+    verb: Verb, parameters: list[inspect.Parameter], list_names: Sequence[str]
 ) -> Callable[..., None]:
     """Build the function that a command calls, with the signature that typer reads."""
     shows_progress = "progress" in inspect.signature(verb).parameters
 
     def run(typer_context: typer.Context, as_json: bool, debug: bool, **values: Any) -> None:
         with one_line_errors(typer_context.command_path, debug=debug):
-            values |= {name: tuple(values[name] or ()) for name in several}
+            values |= {name: tuple(values[name] or ()) for name in list_names}
             _check_paths(values.values())
             with announced_interrupt(), terminal_bars() as progress:
                 result = verb(**values, **({"progress": progress} if shows_progress else {}))
@@ -332,10 +332,10 @@ def announced_interrupt() -> Iterator[None]:
             os.write(2, b"\npolyplink: stopping ...\n")  # print may be interrupted itself
         raise KeyboardInterrupt
 
-    plain = signal.default_int_handler
+    handler = signal.default_int_handler
     # A shell may have the program ignore Ctrl-C, and a thread other than the first cannot answer.
-    answers = signal.getsignal(signal.SIGINT) is plain and current_thread() is main_thread()
-    if answers:
+    announces = signal.getsignal(signal.SIGINT) is handler and current_thread() is main_thread()
+    if announces:
         signal.signal(signal.SIGINT, announce)
     try:
         yield
@@ -344,8 +344,8 @@ def announced_interrupt() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
-        if answers:
-            signal.signal(signal.SIGINT, plain)
+        if announces:
+            signal.signal(signal.SIGINT, handler)
 
 
 def _version(show_version: bool) -> None:
@@ -369,14 +369,14 @@ def _arguments_of(context: Any) -> list[Any]:
     return [parameter for parameter in parameters if parameter.param_type_name == "argument"]
 
 
-def missing_argument(context: Any, words: Sequence[str]) -> str:
+def missing_argument(context: Any, typed_words: Sequence[str]) -> str:
     """Name the arguments that a command line lacks, and the line to type; "" if it lacks none.
 
     Args:
         context: The command, as the library below passes it on with its error.
-        words: What was typed after the name of the command.
+        typed_words: What was typed after the name of the command.
     """
-    values, *_ = context.command.make_parser(context).parse_args(list(words))
+    values, *_ = context.command.make_parser(context).parse_args(list(typed_words))
     arguments = _arguments_of(context)
     typed_values: list[str] = []
     for argument in arguments:  # the last one takes its word before a list in front of it
@@ -386,21 +386,21 @@ def missing_argument(context: Any, words: Sequence[str]) -> str:
         elif isinstance(value, tuple):
             typed_values += value
     names = [argument.metavar for argument in arguments if argument.required]
-    missing = names[len(typed_values) :]
-    if not missing:
+    missing_names = names[len(typed_values) :]
+    if not missing_names:
         return ""
     hint = video_hint(typed_values)
     if hint:
-        return f"{' and '.join(missing)} missing{hint}"
-    line = [*map(shlex.quote, typed_values), *missing]
-    if typed_values and missing == ["DATA"]:
+        return f"{' and '.join(missing_names)} missing{hint}"
+    line = [*map(shlex.quote, typed_values), *missing_names]
+    if typed_values and missing_names == ["DATA"]:
         from polyplink.data.tables import is_data_folder
 
         if is_data_folder(Path(typed_values[-1])):  # and so the argument before it is missing
-            missing = [names[len(typed_values) - 1]]
-            line[-2:] = [*missing, line[-2]]
+            missing_names = [names[len(typed_values) - 1]]
+            line[-2:] = [*missing_names, line[-2]]
     command_line = " ".join([context.command_path, *line])
-    return f"{' and '.join(missing)} missing: type `{command_line}`"
+    return f"{' and '.join(missing_names)} missing: type `{command_line}`"
 
 
 def video_hint(values: Iterable[object]) -> str:

@@ -110,7 +110,7 @@ def embed_data(
 
         # Workers have another working directory; added weights are named, not a path.
         load = partial(load, weights.absolute() if weights.exists() else weights)
-        answers = on_ray(
+        devices = on_ray(
             partial(start_embedding, load, data.absolute(), keep_crops=keep_crops),
             procedures,
             address=address,
@@ -118,8 +118,10 @@ def embed_data(
             gpus=device != "cpu",
             progress=partial(progress, "procedures"),
         )
-        key, kind = answers[0]  # of a GPU where the workers have one
-        encoder = replace(encoder, key=key, device=torch.device(kind), embedder=_refuse_to_embed)
+        key, device_type = devices[0]  # of a GPU where the workers have one
+        encoder = replace(
+            encoder, key=key, device=torch.device(device_type), embedder=_refuse_to_embed
+        )
     encoded = encode(
         [encoder], data, procedures, keep_crops=keep_crops, workers=workers, progress=progress
     )
@@ -127,9 +129,9 @@ def embed_data(
     # The effect of bf16 is measured against float32, if crops exist.
     mean_ap = {}
     if precision == "bf16" and keep_crops:
-        plain = load_named(weights, device, precision="float32")
-        plain = replace(plain, prepare=encoder.prepare)
-        mean_ap = precision_effect(encoded.prepared, [plain, loaded])
+        in_float32 = load_named(weights, device, precision="float32")
+        in_float32 = replace(in_float32, prepare=encoder.prepare)
+        mean_ap = precision_effect(encoded.prepared, [in_float32, loaded])
 
     # The copy of the vectors, and messages.
     embeddings = encoded.embeddings[encoder.name]

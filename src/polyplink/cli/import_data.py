@@ -128,7 +128,7 @@ def import_data(
         limits=limits,
         fps=fps,
         workers=workers,
-        options=_parsed(of_format),
+        options=_parse_options(of_format),
         progress=partial(progress, "procedures"),
     )
     lines = [str(warning) for warning in warnings]
@@ -140,7 +140,7 @@ def import_data(
     return written_data(out, data, lines)
 
 
-def _parsed(of_format: FormatOptions) -> dict[str, Any]:
+def _parse_options(of_format: FormatOptions) -> dict[str, Any]:
     """Convert the options that were set to the values that importers take."""
     parsed: dict[str, Any] = {
         name: Path(str(value)) if name in PATHS else value

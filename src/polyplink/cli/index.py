@@ -60,7 +60,7 @@ def build_index(
         )
     from polyplink.encoders.load import load_named
     from polyplink.scale.folder_views import views_of
-    from polyplink.scale.index import approximated, build_index as build
+    from polyplink.scale.index import approximate_index, build_index as build
 
     encoder = load_named(weights, device, tracklets=tracklets)
     views = views_of(
@@ -75,7 +75,7 @@ def build_index(
     )
     built = build(index, views, encoder.key)
     if approximate:
-        built = approximated(built)
+        built = approximate_index(built)
     return _summary(built, len(built))
 
 

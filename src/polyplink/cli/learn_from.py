@@ -68,7 +68,7 @@ def learn_from(
     from polyplink.encoders.weights import weights_id
     from polyplink.serve.desk import Desk
     from polyplink.serve.finished_reviews import finished_procedures, fit_reviews
-    from polyplink.serve.handoff import identified
+    from polyplink.serve.handoff import identified_data
 
     # The reviews, which must be of counts with these weights.
     record = RunRecord("learn-from", settings={"weights": weights, "folders": reviewed})
@@ -94,7 +94,7 @@ def learn_from(
     # Links and operating point, stored in a copy of the weights; boxes with the new identities.
     with record.stage("learn"):
         point, notes = fit_reviews(desks, labelled, before)
-    data = merge([(desk.data, identified(desk, finished=True)) for desk in desks])
+    data = merge([(desk.data, identified_data(desk, finished=True)) for desk in desks])
     write_data(out / "data", data)
     names = data.procedures["procedure_id"].to_list()
     stored = store_operating_point(path, out, point, data, names)

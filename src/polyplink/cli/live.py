@@ -207,7 +207,7 @@ def live(
             settings=OnlineSettings(window=60 * window),
         )
         threads = counting.warm_up(os.cpu_count() or 1)
-        served = stack.enter_context(_served(counting, out, port, browser)) if page else None
+        served = stack.enter_context(_serve_page(counting, out, port, browser)) if page else None
         counting.emit(
             "started",
             procedure=opened.name,
@@ -238,7 +238,7 @@ def live(
             and not stopped
             and current_thread() is main_thread()  # which alone receives Ctrl-C
         )
-        review = stack.enter_context(_reviewed(out)) if stays else None
+        review = stack.enter_context(_serve_review(out)) if stays else None
         finished = _finish(counting, counted.value, facts, review)
         if stays:
             echo("the page stays open; Ctrl-C ends", err=True)
@@ -382,7 +382,7 @@ def _refuse_empty(
 
 
 @contextmanager
-def _served(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iterator[LivePage]":
+def _serve_page(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iterator[LivePage]":
     """Serve the page of the count, and open it in the browser if `browser` is set."""
     from polyplink.streaming.live_count import LIVE
     from polyplink.streaming.live_page import LivePage, serving
@@ -398,7 +398,7 @@ def _served(counting: "LiveCount", out: Path, port: int, browser: bool) -> "Iter
 
 
 @contextmanager
-def _reviewed(out: Path) -> Iterator[str]:
+def _serve_review(out: Path) -> Iterator[str]:
     """Serve the review of a finished count while the page is open; yields the review's address."""
     from polyplink.serve.desk import Desk
     from polyplink.serve.server import serving

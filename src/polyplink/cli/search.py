@@ -106,7 +106,7 @@ def search(
     if query_row is None or vector is None:
         image = _image(Path(query), frame, box)
         notices += _whole_notice(image, box)
-        picture = _cropped(image, encoder.prepare, box)
+        picture = _cut_crop(image, encoder.prepare, box)
         vector = encoder.embedder(picture[None], [1])[0]
     else:
         picture = picture_of(views.folder, query_row)
@@ -167,9 +167,9 @@ def _refuse_unread(query: str, values: Mapping[str, object], *, of_file: bool) -
     kind = "tracklet"
     if of_file:
         kind = "video" if is_video(query) else "picture"
-    read = {"tracklet": {"--others"}, "picture": {"--box"}, "video": {"--box", "--frame"}}[kind]
+    allowed = {"tracklet": {"--others"}, "picture": {"--box"}, "video": {"--box", "--frame"}}[kind]
     stated = [name for name, value in values.items() if value is not None and value is not False]
-    unread = [name for name in stated if name not in read]
+    unread = [name for name in stated if name not in allowed]
     if unread:
         raise PolyplinkError(f"{' and '.join(unread)}: {query} is a {kind}", "leave it out")
 
@@ -283,7 +283,7 @@ def _missing_notice(pictures: Sequence["Pixels | None"]) -> list[str]:
     ]
 
 
-def _cropped(image: "Pixels", settings: "PrepareSettings", box: str | None) -> "Pixels":
+def _cut_crop(image: "Pixels", settings: "PrepareSettings", box: str | None) -> "Pixels":
     """Cut the crop (size, size, 3) for the encoder from an image (height, width, 3).
 
     Args:

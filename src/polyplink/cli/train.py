@@ -135,7 +135,7 @@ def train(
     data, out = Path(data), Path(out)
     init_from = None if init_from is None else Path(init_from)
     polyps_from = None if polyps_from is None else Path(polyps_from)
-    config = _configured(recipe, part, sets, init_from, tracklets)
+    config = _configure(recipe, part, sets, init_from, tracklets)
     _check(config, data, polyps_from, device)
     with sole_writer(out):
         record = RunRecord("train", settings=config, seed=config.seed)
@@ -147,7 +147,7 @@ def train(
         from polyplink.encoders.encode import encode
         from polyplink.encoders.finetune import trainable
         from polyplink.encoders.load import build_started, load_named
-        from polyplink.encoders.weights import inherited, seen_by
+        from polyplink.encoders.weights import seen_before_training, seen_by
         from polyplink.learn.devices import check_devices
         from polyplink.learn.loggers import check_loggers, open_loggers
         from polyplink.learn.loop import fit
@@ -160,7 +160,7 @@ def train(
         check_loggers(log)
         started = trainable(build_started(config.encoder, config.init_from), config.finetune)
         check_input(started, config.prepare.size, config.fragment_length)
-        seen, inputs = inherited(config.encoder, config.init_from)
+        seen, inputs = seen_before_training(config.encoder, config.init_from)
 
         # The crops, and the polyps to train on: annotated ones, or those that weights find.
         with record.stage("prepare"):
@@ -180,7 +180,7 @@ def train(
                     [finder], data, prepared.procedures, workers=workers, progress=progress
                 )
                 labelled = with_pseudo_labels(prepared, encoded)
-                seen = seen.joined(finder.record.seen)
+                seen = seen.merged_with(finder.record.seen)
                 inputs = inputs | {"polyps_from": finder.key}
         record.inputs |= {"crops": prepared.key} | inputs
 
@@ -203,10 +203,10 @@ def train(
             point = fit_trained(encoder, used, data)
         record.write(out)
         seen = seen_by(prepared.data, fitted.train, fitted.held, seen)
-        return _saved(out, config, replace(fitted, encoder=encoder), seen, point)
+        return _save_run(out, config, replace(fitted, encoder=encoder), seen, point)
 
 
-def _configured(
+def _configure(
     recipe: "str | TrainConfig",
     part: str | None,
     sets: Sequence[str],
@@ -221,7 +221,7 @@ def _configured(
     config = override(find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *sets])
     prepare = with_options(config.prepare, tracklets)
     config = replace(config, prepare=prepare, part=part or config.part)
-    return _fed_as_before(config, sets)
+    return _with_initial_scale(config, sets)
 
 
 def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: str) -> None:
@@ -246,7 +246,7 @@ def _check(config: "TrainConfig", data: Path, polyps_from: Path | None, device: 
         )
 
 
-def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
+def _with_initial_scale(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
     """The recipe with the mean and std of its initial weights, unless `sets` has them.
 
     Raises:
@@ -270,14 +270,14 @@ def _fed_as_before(config: "TrainConfig", sets: Sequence[str]) -> "TrainConfig":
         if name in names and getattr(start, name, getattr(encoder, name)) != getattr(encoder, name)
     ]
     if differing:
-        theirs = [  # without spaces, to be typed
+        backbone_options = [  # without spaces, to be typed
             f"--set encoder.{name}={to_plain(getattr(start, name))}".replace(", ", ",")
             for name in differing
         ]
         raise PolyplinkError(
             f"{config.init_from} holds weights of another backbone than the recipe {config.name} "
             "builds",
-            f"build theirs with {' '.join(theirs)}",
+            f"build theirs with {' '.join(backbone_options)}",
         )
     set_names = {assignment.partition("=")[0] for assignment in sets}
     scale = {
@@ -380,7 +380,7 @@ def _fitted_to_crops(encoder: "Encoder", config: "TrainConfig", prepared: "Prepa
     return fitted_to_crops(encoder, typical_crops(prepared, CROPS), tone, bool(whiten))
 
 
-def _saved(
+def _save_run(
     out: Path, config: "TrainConfig", fitted: "Fitted", seen: "Seen", point: "OperatingPoint"
 ) -> Result[Trained]:
     """Write the weights as the last file: a run with weights is complete.

@@ -171,7 +171,7 @@ def train_detector(
         if unseen:
             measured_on = read(list(unseen), empty=unseen_images)
             warnings += broken_warnings(measured_on)
-            record, figures, predicted = _measured(out, record, measured_on, warnings)
+            record, figures, predicted = _measure(out, record, measured_on, warnings)
             facts["figures"] = to_plain(figures)
             printed += detector_lines(figures)
             write_json(folder / "figures.json", facts["figures"])
@@ -251,7 +251,7 @@ def _fit(
     )
 
 
-def _measured(
+def _measure(
     path: Path, record: "DetectorRecord", frames: "TrainingFrames", warnings: list[str]
 ) -> "tuple[DetectorRecord, DetectorFigures, list[Floats]]":
     """Measure a new detector on frames held out, and write what they say of scores beside it.

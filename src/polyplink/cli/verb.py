@@ -80,18 +80,18 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         try:
             bound = signature.bind(*args, **options)
         except TypeError as error:
-            hint = _meant(options, declared)
+            hint = _suggestion(options, declared)
             raise TypeError(f"{function.__name__}() {error}{hint}") from None
         for name, value in bound.arguments.items():
-            bound.arguments[name] = _checked(name, value, annotations[name])
+            bound.arguments[name] = _check_value(name, value, annotations[name])
         return function(*bound.args, **bound.kwargs)
 
     checked.__signature__ = signature  # type: ignore[attr-defined]
-    checked.__doc__ = _documented(function, declared)
+    checked.__doc__ = _document(function, declared)
     return checked
 
 
-def _meant(options: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> str:
+def _suggestion(options: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> str:
     """A hint at the parameter that is meant by an unknown one; empty without a similar name.
 
     The names of a command's options count too, where they differ: `--as` is `name`.
@@ -104,13 +104,13 @@ def _meant(options: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) 
                 names[str(option).lstrip("-").replace("-", "_")] = parameter.name
     names |= {parameter.name: parameter.name for parameter in parameters}
     for option in options:
-        near = closest(option.rstrip("_"), names)
-        if option not in names.values() and near:
-            return f"; did you mean {names[near]}?"
+        similar_name = closest(option.rstrip("_"), names)
+        if option not in names.values() and similar_name:
+            return f"; did you mean {names[similar_name]}?"
     return ""
 
 
-def _documented(function: Verb, parameters: Sequence[inspect.Parameter]) -> str:
+def _document(function: Verb, parameters: Sequence[inspect.Parameter]) -> str:
     """The docstring of a verb, with all parameters: as it describes them, or by their help."""
     sections = re.compile(r"(.*?)(?:\n\nArgs:\n(.*?))?(\n\n(?:Returns|Raises|Example):.*)?", re.S)
     match = sections.fullmatch(inspect.getdoc(function) or "")
@@ -189,7 +189,7 @@ def _plain(annotation: Any) -> Any:
     return kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
 
 
-def _checked(name: str, value: Any, annotation: Any) -> Any:
+def _check_value(name: str, value: Any, annotation: Any) -> Any:
     """A value for a parameter, or a sequence of it; refused if the command line would refuse it."""
     kinds = members_of(
         get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
@@ -225,12 +225,12 @@ def _check_type(name: str, value: Any, kinds: tuple[Any, ...]) -> None:
     """
     if value is None and type(None) in kinds:
         return
-    needed = _needed([kind for kind in kinds if kind is not type(None)], value)
-    if needed:
-        raise TypeError(f"{name} is {one_line(repr(value), LONGEST_VALUE)}; give {needed}")
+    expected = _expected_type([kind for kind in kinds if kind is not type(None)], value)
+    if expected:
+        raise TypeError(f"{name} is {one_line(repr(value), LONGEST_VALUE)}; give {expected}")
 
 
-def _needed(kinds: Sequence[Any], value: Any) -> str:
+def _expected_type(kinds: Sequence[Any], value: Any) -> str:
     """What a parameter of these kinds needs instead of a value; empty if the value fits."""
     if any(get_origin(kind) is Callable for kind in kinds):
         return "" if callable(value) else "a function"

@@ -167,18 +167,18 @@ def adapt_weights(
 
 def _check_encoder(weights: Path, encoder: "Encoder", tone: float, whiten: bool) -> None:
     """Refuse an encoder that cannot be adapted in this way, before crops are cut."""
-    from polyplink.encoders.adapt import batch_norms, unwrapped, wrapped
+    from polyplink.encoders.adapt import batch_norms, unwrap_encoder, wrap_encoder
     from polyplink.encoders.encoder import FrameWise
 
     if tone or whiten:
-        plain = unwrapped(encoder)
+        plain = unwrap_encoder(encoder)
         if not {"tone", "whiten"} <= {field.name for field in fields(plain.config)}:  # of a plugin
             raise PolyplinkError(
                 f"encoder {plain.config.kind!r} has no fields tone and whiten to record what is "
                 "fitted",
                 "add them to its configuration, as `SfeConfig` has them",
             )
-        wrapped(plain, replace(plain.config, tone=tone, whiten=whiten))
+        wrap_encoder(plain, replace(plain.config, tone=tone, whiten=whiten))
     elif not (isinstance(encoder, FrameWise) and batch_norms(encoder)):
         raise PolyplinkError(
             f"{weights} has no BatchNorm layers of single frames to adapt",
@@ -254,7 +254,7 @@ def _to_stills_in_motion(
     import torch
 
     from polyplink.data.tables import read_data
-    from polyplink.encoders.adapt import WhitenedEncoder, unwrapped
+    from polyplink.encoders.adapt import WhitenedEncoder, unwrap_encoder
     from polyplink.stills.annotated_stills import read_stills
     from polyplink.stills.still_views import draw_views
 
@@ -271,6 +271,8 @@ def _to_stills_in_motion(
             progress("stills in motion", done, len(stills))
             yield torch.from_numpy(crops).to(encoder.device)
 
-    whitened = WhitenedEncoder(unwrapped(encoder)).to(encoder.device).fit_within(crops_of_stills())
+    whitened = (
+        WhitenedEncoder(unwrap_encoder(encoder)).to(encoder.device).fit_within(crops_of_stills())
+    )
     key = content_key("stills in motion", views, procedures)
     return _Adapted(whitened.eval(), 0, count, data, procedures, key)

@@ -19,7 +19,7 @@ def list_weights() -> Result[list[dict[str, str]]]:
         ['this package']
     """
     from polyplink.encoders.catalogue import FOUNDATION
-    from polyplink.encoders.weights import read_record, stored
+    from polyplink.encoders.weights import added_paths, read_record
     from polyplink.models.shipped import models
 
     columns = ("name", "title", "licence", "path", "source")
@@ -28,7 +28,7 @@ def list_weights() -> Result[list[dict[str, str]]]:
         (model.name, model.title, model.licence, str(model.path), SHIPPED) for model in shipped
     ]
     listed += [(s.name, s.title, s.licence, "", s.source) for s in FOUNDATION.values()]
-    for path in stored():
+    for path in added_paths():
         try:
             origin = {"title": "trained here"} | dict(read_record(path).origin)
         except PolyplinkError:  # a file that `weights add` did not write

@@ -186,8 +186,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
         if _is_full(error):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         # The error of a write names no file, that of a rename the hidden one: name `path`.
-        at = str(getattr(error, "filename", None) or temporary)
-        if isinstance(error, OSError) and at.startswith(str(temporary)):
+        named_path = str(getattr(error, "filename", None) or temporary)
+        if isinstance(error, OSError) and named_path.startswith(str(temporary)):
             # A new one, because the names in errors of PyAV cannot be set.
             raise OSError(error.errno, first_line(error), str(path)) from error
         raise
@@ -248,7 +248,7 @@ def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
                     new.with_name(f"{new.name}{_REMOVED}").touch()
         while temporary.exists():
             finish_change(folder)
-            with _overtaken():
+            with _tolerate_race():
                 temporary.rename(change)
         finish_change(folder)
     except OSError as error:
@@ -260,7 +260,7 @@ def change_folder(folder: Path, optional: Sequence[str] = ()) -> Iterator[Path]:
 
 
 @contextmanager
-def _overtaken() -> Iterator[None]:
+def _tolerate_race() -> Iterator[None]:
     """Ignore the error if another process that changes the same folder was faster."""
     try:
         yield
@@ -281,21 +281,21 @@ def finish_change(folder: Path) -> None:
     try:
         files = _files_in(change)
         for marker in [path for path in files if path.name.endswith(_REMOVED)]:
-            old = folder / marker.relative_to(change)
-            with _overtaken():
-                old.with_name(old.name.removesuffix(_REMOVED)).unlink(missing_ok=True)
+            old_file = folder / marker.relative_to(change)
+            with _tolerate_race():
+                old_file.with_name(old_file.name.removesuffix(_REMOVED)).unlink(missing_ok=True)
                 marker.unlink()
         for file in [path for path in files if not path.name.endswith(_REMOVED)]:
-            new = folder / file.relative_to(change)
-            new.parent.mkdir(parents=True, exist_ok=True)
-            with _overtaken():
-                file.replace(new)
+            target = folder / file.relative_to(change)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with _tolerate_race():
+                file.replace(target)
         # Subfolders, the deepest first: those of `folder` only if they are empty now.
         for subfolder in sorted((p for p in change.rglob("*") if p.is_dir()), reverse=True):
             for emptied in (folder / subfolder.relative_to(change), subfolder):
-                with _overtaken():
+                with _tolerate_race():
                     emptied.rmdir()
-        with _overtaken():
+        with _tolerate_race():
             change.rmdir()
     except OSError as error:
         raise PolyplinkError(

@@ -28,7 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @functools.cache
-def _imported(path: Path, root: Path) -> tuple[Path, ...]:
+def _imports_of(path: Path, root: Path) -> tuple[Path, ...]:
     """Files of the package at `root` that a file imports."""
     text = path.read_text(encoding="utf-8")
     pattern = rf"^\s*(?:from|import) +{re.escape(root.name)}((?:\.\w+)*)"
@@ -49,7 +49,7 @@ def digest(path: Path, root: Path) -> str:
     """
     package, files, pending = root / "__init__.py", {path}, [path]
     while pending:
-        for imported in _imported(pending.pop(), root):
+        for imported in _imports_of(pending.pop(), root):
             if imported not in files:
                 files.add(imported)
                 if imported != package:

@@ -87,8 +87,8 @@ def system_error(error: OSError) -> str:
         return f"the disk is full{at_file}; free space and run the command again"
     if error.errno == errno.EISDIR and error.filename:
         return f"{error.filename} is a folder; name a file"
-    what = error.strerror or "".join(map(str, error.args[:1])) or type(error).__name__
-    return f"{what}{at_file}; check the path and its permissions"
+    problem = error.strerror or "".join(map(str, error.args[:1])) or type(error).__name__
+    return f"{problem}{at_file}; check the path and its permissions"
 
 
 class PolyplinkError(Exception):
@@ -154,8 +154,8 @@ def closest(name: str, choices: Iterable[str]) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415  # 4 ms that only a mistake needs
 
     by_folded = {choice.casefold(): choice for choice in choices}
-    near = get_close_matches(name.casefold(), by_folded, n=1)
-    return by_folded[near[0]] if near else None
+    matches = get_close_matches(name.casefold(), by_folded, n=1)
+    return by_folded[matches[0]] if matches else None
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def extras_installed(purpose: str = "this") -> Iterator[None]:
 
 
 @contextmanager
-def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
+def one_line_errors(command: str = "polyplink", *, debug: bool = False) -> Iterator[None]:
     """Turn every exception into one line on stderr and an exit code.
 
     The exit code is 2 for a user's mistake, 130 for Ctrl-C, and 3 for any unexpected exception. An
@@ -197,7 +197,7 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
     whatever its type: it says nothing of polyplink's files and output, nor does it end the command.
 
     Args:
-        doing: The command, for the message.
+        command: The command, for the message.
         debug: Also print the traceback.
 
     Raises:
@@ -205,14 +205,14 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
     """
     try:
         try:
-            with extras_installed(doing):
+            with extras_installed(command):
                 yield
         except (Exception, KeyboardInterrupt, SystemExit) as error:
             of_part = bool(_part_of(error))
             if debug and (of_part or not isinstance(error, SystemExit)):
                 traceback.print_exc()
             if of_part and not isinstance(error, MemoryError):
-                _stop(_fault(error, doing), UNEXPECTED)
+                _stop(_fault(error, command), UNEXPECTED)
             raise
     except PolyplinkError as error:
         _stop(str(error), MISTAKE)
@@ -226,7 +226,7 @@ def one_line_errors(doing: str = "polyplink", *, debug: bool = False) -> Iterato
             _stop(f"there is not enough memory; {hint}", MISTAKE)
         if isinstance(error, OSError):
             _stop(system_error(error), MISTAKE)
-        _stop(_fault(error, doing), UNEXPECTED)
+        _stop(_fault(error, command), UNEXPECTED)
 
 
 def _lacks_memory(error: Exception) -> bool:
@@ -239,23 +239,23 @@ def _stop(message: str, code: int) -> NoReturn:
     raise SystemExit(code) from None
 
 
-def _fault(error: BaseException, doing: str) -> str:
+def _fault(error: BaseException, command: str) -> str:
     """Write the traceback of a fault of a program to a file; describe the exception in a line.
 
     Args:
         error: The exception, with its traceback.
-        doing: The command that was running.
+        command: The command that was running.
 
     Returns:
         The command, the file it was working on, the exception, whose fault it is (polyplink's, or
         that of the plugin whose code raised it, with the line), and the file with the traceback.
     """
     frames = list(traceback.walk_tb(error.__traceback__))
-    at = ""  # a path among the locals of the innermost function that has one
+    on_path = ""  # a path among the locals of the innermost function that has one
     for frame, _ in frames:
         if frame.f_globals.get("__name__", "").startswith("polyplink"):
             paths = [value for value in frame.f_locals.values() if isinstance(value, Path)]
-            at = f" on {paths[-1]}" if paths else at
+            on_path = f" on {paths[-1]}" if paths else on_path
     trace = "".join(traceback.format_exception(error))
     try:
         handle, name = tempfile.mkstemp(prefix="polyplink-", suffix=".txt")
@@ -266,7 +266,7 @@ def _fault(error: BaseException, doing: str) -> str:
         hint = "--debug shows the trace"
     plugin, line = _plugin_of(frames)
     at_fault = " of ".join(filter(None, (_part_of(error), plugin))) or "polyplink"
-    summary = f"`{doing}` failed{at}: {type(error).__name__}: {first_line(error)}"
+    summary = f"`{command}` failed{on_path}: {type(error).__name__}: {first_line(error)}"
     remedy = "correct" if at_fault.endswith((".py", "'")) else "report"  # no package
     return (
         f"{one_line(summary, 2 * LONGEST_PART)}; "
@@ -287,14 +287,14 @@ def _plugin_of(frames: Sequence[tuple[FrameType, int]]) -> tuple[str, str]:
         The package or file, and where in it: " (line 7)", of a package " (margin.py, line 7)".
     """
     packages = {entry.module.partition(".")[0]: package_of(entry) for entry in plugin_entries()}
-    plugin, where = "", ""
+    plugin, location = "", ""
     for frame, number in frames:
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
         if module == "polyplink":
-            plugin, where = "", ""
+            plugin, location = "", ""
         elif module in packages:
             file = Path(frame.f_code.co_filename).name
-            plugin, where = packages[module], f" ({file}, line {number})"
+            plugin, location = packages[module], f" ({file}, line {number})"
         elif USER_FILE in frame.f_globals:
-            plugin, where = str(frame.f_globals[USER_FILE]), f" (line {number})"
-    return plugin, where
+            plugin, location = str(frame.f_globals[USER_FILE]), f" (line {number})"
+    return plugin, location

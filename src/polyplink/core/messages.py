@@ -79,10 +79,10 @@ def text_of(value: object, language: str = "en") -> str:
     if isinstance(value, float):
         return f"{value:g}".replace(".", catalogue(language)["decimal"])
     text = str(value)
-    return text if language == "en" else _translated(text, language) or text
+    return text if language == "en" else _translate(text, language) or text
 
 
-def _translated(text: str, language: str) -> str | None:
+def _translate(text: str, language: str) -> str | None:
     """A text that weights store, in another language; None if it is not from the catalogue.
 
     Weights store in English what their links, filter and probes were fitted on: sentences with
@@ -99,7 +99,7 @@ def _translated(text: str, language: str) -> str | None:
             in_language = (
                 value.replace(".", catalogue(language)["decimal"])
                 if re.fullmatch(r"[\d.]+", value)
-                else _translated(value, language)
+                else _translate(value, language)
             )
             if in_language is None:
                 return None

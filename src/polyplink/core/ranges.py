@@ -40,9 +40,9 @@ class Range:
 
     def holds(self, value: float) -> bool:
         """Whether a value lies in the range; NaN and values above `MOST` never do."""
-        over = value > self.low if self.above else value >= self.low
-        under = value < self.high if self.below else value <= self.high
-        return bool(over and under and value <= MOST)
+        above_low = value > self.low if self.above else value >= self.low
+        below_high = value < self.high if self.below else value <= self.high
+        return bool(above_low and below_high and value <= MOST)
 
     def __str__(self) -> str:
         """The range in words, to follow the word "give"."""
@@ -75,8 +75,8 @@ def check_ranges(prefix: str, settings: Any) -> None:
         if value is not None and not allowed.holds(value):
             path = f"{prefix}.{name}" if prefix else name
             if -math.inf < value < math.inf:
-                over = allowed.high == math.inf and value > MOST
-                expected = f"{MOST} or less" if over else str(allowed)
+                exceeds_most = allowed.high == math.inf and value > MOST
+                expected = f"{MOST} or less" if exceeds_most else str(allowed)
             else:
                 expected = "a finite number"
             raise PolyplinkError(f"{path} is {one_line(str(value), 40)}", f"give {expected}")

@@ -100,30 +100,30 @@ def result_html(value: Any, printed: Sequence[Any], warnings: Sequence[str]) -> 
         warnings: One sentence each.
     """
     render = None if isinstance(value, ShownFields) else getattr(value, "_repr_html_", None)
-    parts = [render()] if render is not None else [_printed(item) for item in printed]
+    parts = [render()] if render is not None else [_to_html(item) for item in printed]
     in_html = getattr(value, "html_warnings", ())
-    further = [_escaped(text) for text in warnings if text not in in_html]
+    further = [_escape(text) for text in warnings if text not in in_html]
     return "\n".join([*(f"<p><b>warning:</b> {text}</p>" for text in further), *parts])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """A text for HTML, with its control characters as escapes."""
     return escape(escape_control(text))
 
 
-def _printed(item: Any) -> str:
+def _to_html(item: Any) -> str:
     """Text, or a table of rich, as HTML."""
     if isinstance(item, str):
-        return f'<pre style="white-space: pre-wrap">{_escaped(item)}</pre>'
+        return f'<pre style="white-space: pre-wrap">{_escape(item)}</pre>'
 
     def cell(content: Any, kind: str = "td") -> str:
-        return f"<{kind}>{_escaped(str(content)).replace(chr(10), '<br>')}</{kind}>"
+        return f"<{kind}>{_escape(str(content)).replace(chr(10), '<br>')}</{kind}>"
 
     head = "".join(cell(column.header, "th") for column in item.columns)
     columns = [list(column.cells) for column in item.columns]
     rows = ["".join(map(cell, row)) for row in zip(*columns, strict=True)]
     body = "".join(f"<tr>{row}</tr>" for row in (head, *rows))
-    return f"<table><caption>{_escaped(str(item.title or ''))}</caption>{body}</table>"
+    return f"<table><caption>{_escape(str(item.title or ''))}</caption>{body}</table>"
 
 
 class ShownFields:
@@ -135,6 +135,6 @@ class ShownFields:
     def _repr_html_(self) -> str:
         record: Any = self
         rows = [(field.name, getattr(self, field.name)) for field in fields(record) if field.repr]
-        cells = (f"<tr><th>{name}</th><td>{_escaped(str(v))}</td></tr>" for name, v in rows)
+        cells = (f"<tr><th>{name}</th><td>{_escape(str(v))}</td></tr>" for name, v in rows)
         table = f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
-        return "\n".join([table, *map(_printed, self._tables())])
+        return "\n".join([table, *map(_to_html, self._tables())])

@@ -87,11 +87,11 @@ def until_done(items: Sequence[Item], done: Callable[[Item], bool]) -> Iterator[
         items: All items.
         done: Whether an item is done, by this process or another one.
     """
-    before: list[Item] = []
+    previous: list[Item] = []
     while pending := [item for item in items if not done(item)]:
-        if pending == before:
+        if pending == previous:
             time.sleep(PAUSE)
-        before = pending
+        previous = pending
         yield pending
 
 

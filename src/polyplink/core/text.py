@@ -73,7 +73,7 @@ def file_name(name: str, *, exact: bool = False) -> str:
                 "with a dot",
             )
         return name
-    return _shortened(name, _quoted(name))
+    return _shorten(name, _quoted(name))
 
 
 def readable_path(folder: Path, name: str, ending: str = "") -> Path:
@@ -97,7 +97,7 @@ def readable_path(folder: Path, name: str, ending: str = "") -> Path:
     except UnicodeEncodeError:  # the system cannot hold it
         return earlier
     letters = (c if not c.isascii() and _is_visible(c) else _quoted(c) for c in name)
-    return earlier if earlier.exists() else folder / f"{_shortened(name, ''.join(letters))}{ending}"
+    return earlier if earlier.exists() else folder / f"{_shorten(name, ''.join(letters))}{ending}"
 
 
 def _is_visible(character: str) -> bool:
@@ -109,7 +109,7 @@ def _quoted(text: str) -> str:
     return quote(text, safe=" ,()+=@", errors="surrogatepass")
 
 
-def _shortened(name: str, quoted: str) -> str:
+def _shorten(name: str, quoted: str) -> str:
     """A quoted name without reserved ends, shortened if it is too long."""
     quoted = _ENDS.sub(lambda end: f"%{ord(end[0][0]):02X}{end[0][1:]}", quoted) or "%"
     if len(quoted.encode()) > LONGEST_FILE_NAME:

@@ -120,7 +120,7 @@ def fit_point(
     # Links are fitted on the tracklets that are linked in other procedures: those that a model of
     # false alarms keeps which was not fitted on them.
     if keep is None:
-        to_link = screen(labelled, embeddings, point.at("count")).prepared
+        to_link = screen(labelled, embeddings, point.for_purpose("count")).prepared
     else:
         try:
             model, crossed = fit_alarms(

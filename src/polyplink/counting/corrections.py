@@ -196,15 +196,15 @@ class Decided:
     done: bool
 
 
-def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
+def decide(log: Sequence[Correction], tracklet_ids: Sequence[str]) -> Decided:
     """Replay the corrections of one procedure.
 
-    The latest answer applies, and an older one that contradicts it is set aside. Of a merge, what
-    does not contradict later answers still applies if these separate its tracklets into sides.
+    The latest correction applies, and an older one that contradicts it is set aside. Of a merge,
+    what does not contradict later corrections applies if these separate its tracklets into sides.
 
     Args:
         log: The corrections of the procedure, in order.
-        present: Ids of its tracklets; answers about others are ignored.
+        tracklet_ids: Ids of its tracklets; corrections of other tracklets are ignored.
 
     Example:
         >>> yes = Correction("v", "same", ("a",), ("b",))
@@ -213,48 +213,48 @@ def decide(log: Sequence[Correction], present: Sequence[str]) -> Decided:
         >>> decided.must, decided.cannot, decided.set_aside == {yes.id: (no.id,)}
         ((), (('a', 'b'),), True)
     """
-    answers, undone = _replayed(log)
-    active = [answer for name, answer in answers.items() if name not in undone]
+    corrections, undone = _replay(log)
+    active = [correction for name, correction in corrections.items() if name not in undone]
     shows: dict[str, bool] = {}
-    for answer in active:
-        if answer.kind in ("not_polyp", "polyp", "merge"):  # what is merged with a polyp shows one
-            shows |= dict.fromkeys(answer.tracklets, answer.kind != "not_polyp")
-    counted = {name for name in present if shows.get(name, True)}
+    for correction in active:
+        if correction.kind in ("not_polyp", "polyp", "merge"):  # merged views show a polyp
+            shows |= dict.fromkeys(correction.tracklets, correction.kind != "not_polyp")
+    counted = {name for name in tracklet_ids if shows.get(name, True)}
     must: list[Pair] = []
     cannot: list[Pair] = []
     accepted: list[tuple[Correction, list[Pair]]] = []
     set_aside = {}
-    for answer in reversed(active):  # the latest answer applies
+    for correction in reversed(active):  # the latest one applies
         together, apart = (
-            [pair for pair in pairs if counted.issuperset(pair)] for pairs in answer.pairs()
+            [pair for pair in pairs if counted.issuperset(pair)] for pairs in correction.pairs()
         )
-        if answer.kind == "merge":
-            merged = [name for name in answer.tracklets if name in counted]
+        if correction.kind == "merge":
+            merged = [name for name in correction.tracklets if name in counted]
             together = _paired_with_first(merged)
         group = _contradiction([*must, *together], [*cannot, *apart])
-        if group and answer.kind == "merge" and (sides := _sides(merged, must, cannot)):
+        if group and correction.kind == "merge" and (sides := _sides(merged, must, cannot)):
             together = [pair for side in sides for pair in _paired_with_first(side)]
             group = _contradiction([*must, *together], cannot)
         if group:
-            touching = (c.id for c, pairs in accepted if any(group >= {*pair} for pair in pairs))
-            set_aside[answer.id] = tuple(touching)
+            later_ids = (c.id for c, pairs in accepted if any(group >= {*pair} for pair in pairs))
+            set_aside[correction.id] = tuple(later_ids)
         else:
             must, cannot = [*must, *together], [*cannot, *apart]
-            accepted.append((answer, [*together, *apart]))
+            accepted.append((correction, [*together, *apart]))
     unsure = [
-        (answer.tracklets[0], answer.others[0], answer.joined)
-        for answer in active
-        if answer.kind == "unsure"
+        (correction.tracklets[0], correction.others[0], correction.joined)
+        for correction in active
+        if correction.kind == "unsure"
     ]
-    missed = [answer for answer in active if answer.kind == "missed"]
-    not_missed = [answer.frame for answer in active if answer.kind == "not_missed"]
+    missed = [correction for correction in active if correction.kind == "missed"]
+    not_missed = [correction.frame for correction in active if correction.kind == "not_missed"]
     return Decided(
         must=tuple(must),
         cannot=tuple(cannot),
         unsure=tuple(pair for pair in unsure if counted.issuperset(pair[:2])),
         removed=frozenset(name for name, polyp in shows.items() if not polyp),
         restored=frozenset(name for name, polyp in shows.items() if polyp),
-        missed=tuple(sorted(missed, key=lambda answer: answer.frame or 0)),
+        missed=tuple(sorted(missed, key=lambda correction: correction.frame or 0)),
         not_missed=frozenset(frame for frame in not_missed if frame is not None),
         set_aside=set_aside,
         undone=frozenset(undone),
@@ -268,9 +268,9 @@ def _is_finished(log: Sequence[Correction], active: Sequence[Correction]) -> boo
     """Whether the latest answer is `done`, and no earlier one was undone or redone since."""
     if not active or active[-1].kind != "done":
         return False
-    at = log.index(active[-1])
-    earlier = {line.id for line in log[:at]}
-    return all(line.of not in earlier for line in log[at:])
+    position = log.index(active[-1])
+    earlier_ids = {line.id for line in log[:position]}
+    return all(line.of not in earlier_ids for line in log[position:])
 
 
 def _to_redo(log: Sequence[Correction], undone: dict[str, None]) -> str | None:
@@ -290,7 +290,7 @@ def views_key(tracklets: pl.DataFrame) -> str:
     return content_key("views", rows.rows())
 
 
-def of_views(
+def split_by_views(
     log: Sequence[Correction], tracklets: pl.DataFrame
 ) -> tuple[list[Correction], list[Correction]]:
     """Corrections of the present views of a procedure, and those of views that no longer exist.
@@ -303,17 +303,17 @@ def of_views(
     """
     keys = {views_key(tracklets)}
     # Corrections of earlier versions have no key: they apply if all their tracklets exist.
-    reviewed = {
+    reviewed_ids = {
         name.partition("@")[0]  # without the part of a cut tracklet
-        for answer in log
-        if not answer.views
-        for name in (*answer.tracklets, *answer.others, *answer.apart)
+        for correction in log
+        if not correction.views
+        for name in (*correction.tracklets, *correction.others, *correction.apart)
     }
-    if reviewed <= set(tracklets["tracklet_id"]):
+    if reviewed_ids <= set(tracklets["tracklet_id"]):
         keys.add("")
     return (
-        [answer for answer in log if answer.views in keys],
-        [answer for answer in log if answer.views not in keys],
+        [correction for correction in log if correction.views in keys],
+        [correction for correction in log if correction.views not in keys],
     )
 
 
@@ -332,61 +332,65 @@ def review_messages(
         A note that a review exists, and warnings about reviews that are not used; each may be
         missing.
     """
-    reviewed, outdated, absent = [], [], []
+    reviewed_names, outdated_names, absent_names = [], [], []
     for name in dict.fromkeys(correction.procedure for correction in log):
         if name not in procedures:
-            absent.append(name)
+            absent_names.append(name)
             continue
         rows = tracklets.filter(procedure_id=name)
         of_name = [correction for correction in log if correction.procedure == name]
-        current, lost = of_views(of_name, rows)
+        current, of_old_views = split_by_views(of_name, rows)
         decided = decide(current, rows["tracklet_id"].to_list())
         if decided.undo is not None:
-            reviewed.append(name)
-        if lost and not decided.done:
-            outdated.append(name)
-    note = Message("review_kept", named_procedures(reviewed) | {"command": command})
+            reviewed_names.append(name)
+        if of_old_views and not decided.done:
+            outdated_names.append(name)
+    note = Message("review_kept", named_procedures(reviewed_names) | {"command": command})
     warnings = []
-    if outdated:
-        warnings.append(Message("outdated", named_procedures(outdated)))
-    if absent:
-        warnings.append(Message("review_absent", named_procedures(absent)))
-    return [note] if reviewed else [], warnings
+    if outdated_names:
+        warnings.append(Message("outdated", named_procedures(outdated_names)))
+    if absent_names:
+        warnings.append(Message("review_absent", named_procedures(absent_names)))
+    return [note] if reviewed_names else [], warnings
 
 
-def applying(log: Sequence[Correction], decided: Decided) -> list[Correction]:
-    """Answers about polyps that apply: neither undone nor contradicted by later ones."""
+def applied_corrections(log: Sequence[Correction], decided: Decided) -> list[Correction]:
+    """Corrections of polyps that apply: neither undone nor contradicted by later ones."""
     withdrawn = decided.undone | decided.set_aside.keys()
     return [
-        answer for answer in log if answer.kind not in ABOUT_NO_POLYP and answer.id not in withdrawn
+        correction
+        for correction in log
+        if correction.kind not in ABOUT_NO_POLYP and correction.id not in withdrawn
     ]
 
 
-def answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
-    """Answers to questions that apply."""
+def question_answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
+    """Answers to questions, of the corrections that apply."""
     kinds = ("same", "different", "unsure")
-    return [answer for answer in applying(log, decided) if answer.kind in kinds]
+    return [
+        correction for correction in applied_corrections(log, decided) if correction.kind in kinds
+    ]
 
 
-def _replayed(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:
-    """Answers by id, in their order, and ids of undone answers, in the order of undoing."""
-    undone: dict[str, None] = {}
-    answers: dict[str, Correction] = {}
+def _replay(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:
+    """Corrections by id, in their order, and ids of those undone, in the order of undoing."""
+    undone_ids: dict[str, None] = {}
+    corrections: dict[str, Correction] = {}
     for correction in log:
-        if correction.kind == "undo" and correction.of in answers:
-            undone[str(correction.of)] = None
+        if correction.kind == "undo" and correction.of in corrections:
+            undone_ids[str(correction.of)] = None
         elif correction.kind == "redo":
-            undone.pop(str(correction.of), None)
+            undone_ids.pop(str(correction.of), None)
         elif correction.kind not in ("undo", "redo"):
-            answers[correction.id] = correction
-    return answers, undone
+            corrections[correction.id] = correction
+    return corrections, undone_ids
 
 
-def cuts(log: Sequence[Correction]) -> dict[str, list[int]]:
+def cut_frames(log: Sequence[Correction]) -> dict[str, list[int]]:
     """The cuts of one procedure: tracklet -> first frames of its later parts."""
-    answers, undone = _replayed(log)
+    corrections, undone = _replay(log)
     frames_by_tracklet: dict[str, list[int]] = {}
-    for name, correction in answers.items():
+    for name, correction in corrections.items():
         if correction.kind == "cut" and name not in undone and correction.frame is not None:
             frames_by_tracklet.setdefault(correction.tracklets[0], []).append(correction.frame)
     return {name: sorted(set(frames)) for name, frames in frames_by_tracklet.items()}
@@ -420,8 +424,8 @@ def _sides(names: Sequence[str], must: Sequence[Pair], cannot: Sequence[Pair]) -
     groups = _groups(must)
     apart = {pair for a, b in cannot for pair in product(groups.get(a, {a}), groups.get(b, {b}))}
     pairs = combinations(names, 2)
-    near = [(a, b) for a, b in pairs if (a, b) not in apart and (b, a) not in apart]
-    sides = {min(side): side for side in _groups(near).values()}
+    not_apart = [(a, b) for a, b in pairs if (a, b) not in apart and (b, a) not in apart]
+    sides = {min(side): side for side in _groups(not_apart).values()}
     return [[name for name in names if name in side] for side in sides.values()]
 
 
@@ -464,12 +468,14 @@ def parse_correction(answer: Any, procedure: str, ids: Sequence[str], reviewer: 
                 raise PolyplinkError(f"no tracklet {str(row)[:40]} in {procedure}", hint)
         return tuple(ids[row] for row in dict.fromkeys(numbers))
 
-    of = answer.get("of")
-    of = of if isinstance(of, str) else None
+    target = answer.get("of")
+    target = target if isinstance(target, str) else None
     tracklets, others, apart = rows("a", "row", "rows"), rows("b", "others"), rows("apart")
     if set(tracklets) & {*others, *apart}:
         raise PolyplinkError(f"the correction {kind!r} names a tracklet twice", hint)
     try:
-        return Correction(procedure, kind, tracklets, others, apart, of=of, reviewer=reviewer[:80])
+        return Correction(
+            procedure, kind, tracklets, others, apart, of=target, reviewer=reviewer[:80]
+        )
     except ValueError as error:
         raise PolyplinkError(f"the correction {error}", hint) from None

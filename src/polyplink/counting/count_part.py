@@ -155,7 +155,7 @@ def count_messages(
         warnings.append(Message("unscreened", {"n": part.screened.unscreened}))
 
     # What was left out.
-    omitted = _left_out(lost, part.screened.alarms, prepared.settings)
+    omitted = _left_out_messages(lost, part.screened.alarms, prepared.settings)
 
     # Procedures of one view, without a frame rate, and without a polyp.
     n_views = {
@@ -164,13 +164,13 @@ def count_messages(
     single = [name for name, n in n_views.items() if n == 1]
     if single:
         warnings.append(Message("one_view", named_procedures(single)))
-    without_rate = _without_rate(prepared)
+    without_rate = _procedures_without_rate(prepared)
     warnings += rate_messages(without_rate)
     empty = [name for name in prepared.procedures if name not in n_views]
     if empty:
         lost_there = lost_boxes(prepared.select(empty))
         alarms = part.screened.alarms.filter(pl.col("procedure_id").is_in(empty))
-        reasons = _left_out(lost_there, alarms, prepared.settings) or [Message("no_box")]
+        reasons = _left_out_messages(lost_there, alarms, prepared.settings) or [Message("no_box")]
         unread, boxes = _left_out_of_import(earlier), prepared.data.detections.height
         if unread > boxes:
             reasons.insert(0, Message("most_left_out", {"n": unread, "boxes": boxes}))
@@ -207,7 +207,7 @@ def _left_out_of_import(warnings: Sequence[Message]) -> int:
     return sum(cast("int", line.values["n"]) for line in left_out)
 
 
-def _left_out(
+def _left_out_messages(
     lost: Mapping[str, int], alarms: pl.DataFrame, settings: PrepareSettings
 ) -> list[Message]:
     """What was left out of a count: boxes in no tracklet, and rejected tracklets."""
@@ -215,7 +215,7 @@ def _left_out(
     return lost_messages(lost, settings) + rejected
 
 
-def _without_rate(prepared: Prepared) -> list[str]:
+def _procedures_without_rate(prepared: Prepared) -> list[str]:
     """The counted procedures of unknown frame rate with boxes that tracks had to be built of."""
     rows = prepared.data.procedures.filter(
         pl.col("fps").is_null() & pl.col("procedure_id").is_in(prepared.procedures)

@@ -269,12 +269,12 @@ class Cover:
         if self.calibration is None or not self.has_intervals:
             return None
         values = self._calibration_values()
-        if self._missed:
-            return Message("cover.stills", {**values, "missed": self._missed})
+        if self._n_missed:
+            return Message("cover.stills", {**values, "missed": self._n_missed})
         return Message("cover.given", values)
 
     @property
-    def _missed(self) -> int:
+    def _n_missed(self) -> int:
         """`MISSED` if recordings are counted after a calibration on still images, or else 0."""
         if self.calibration is None:
             return 0
@@ -337,7 +337,7 @@ class Cover:
         """The operating point with the interval of the count, or without one."""
         if not self.has_intervals:
             return point.without_interval()
-        return replace(point, missed=self._missed)
+        return replace(point, missed=self._n_missed)
 
 
 def boxes_message(source: BoxSource) -> Message:
@@ -401,7 +401,7 @@ def point_for_boxes(
         keep_alarms: As for `cover_of`.
         not_decoded: As for `cover_of`.
     """
-    point = recorded_point(record.operating).at(purpose)
+    point = recorded_point(record.operating).for_purpose(purpose)
     annotated = source.boxes == ANNOTATED
     counted = box_settings(settings, annotated=annotated)
     calibrated = box_settings(with_options(record.prepare, {}, origin), annotated=annotated)

@@ -14,7 +14,7 @@ from polyplink.associate.links import NotFitted, fit_unlabelled, unlabelled_pric
 from polyplink.associate.partition import partition
 from polyplink.core.artefacts import content_key, to_plain
 from polyplink.core.errors import PolyplinkError
-from polyplink.counting.link import by_procedure, of_unknown_polyps
+from polyplink.counting.link import by_procedure, with_unknown_polyps
 from polyplink.data.tables import read_data
 from polyplink.evaluate.chain import chain_figures, match_tracklets, score_procedure
 from polyplink.tracklets.box_runs import box_rows
@@ -41,7 +41,7 @@ def true_boxes_of(truth: Path, procedures: Sequence[str]) -> dict[str, pl.DataFr
             "give --truth the annotations of the same recordings, under the same procedure ids "
             "(`polyplink doctor DATA` lists those of a data folder)",
         )
-    unknown = sorted(of_unknown_polyps(data).intersection(procedures))
+    unknown = sorted(with_unknown_polyps(data).intersection(procedures))
     if unknown:
         raise PolyplinkError(
             f"{truth}: procedure {unknown[0]!r} has annotated boxes without a polyp id",

@@ -374,7 +374,7 @@ def link_part(encoded: "Encoded", *, purpose: Purpose, keep_alarms: bool) -> Lin
     return LinkedPart(encoded, point, cover, screened, linked)
 
 
-def of_unknown_polyps(data: DataSet) -> set[str]:
+def with_unknown_polyps(data: DataSet) -> set[str]:
     """Procedures with annotated boxes of no known polyp: their number of polyps is not known."""
     unknown = pl.col("polyp_id").is_null() & pl.col("score").is_null()
     return set(data.detections.filter(unknown)["procedure_id"])
@@ -399,7 +399,7 @@ def true_counts(data: DataSet, procedures: Sequence[str], *, every: bool) -> dic
     )
     n_polyps = dict(polyps.unique().group_by("procedure_id").len().iter_rows())
     annotated = procedures if every else [name for name in procedures if name in n_polyps]
-    unknown = of_unknown_polyps(data)
+    unknown = with_unknown_polyps(data)
     return {name: n_polyps.get(name, 0) for name in annotated if name not in unknown}
 
 

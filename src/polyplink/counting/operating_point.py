@@ -99,13 +99,13 @@ def find_operating_point(
     # The price for each purpose. The error of a count includes false alarms and missed polyps. It
     # is unknown where boxes are of unknown polyps; if it is known of fewer than two patients, the
     # polyps of the tracklets are counted there.
-    judged = list(zip(crossed, labelled, strict=True))
-    of_counted_patients = [pair for pair in judged if pair[1].procedure_id in (polyps or ())]
+    evaluated = list(zip(crossed, labelled, strict=True))
+    of_counted_patients = [pair for pair in evaluated if pair[1].procedure_id in (polyps or ())]
     if len({patient_of[procedure.procedure_id] for _, procedure in of_counted_patients}) > 1:
-        judged = of_counted_patients
+        evaluated = of_counted_patients
     counts = []
     errors = []
-    for probabilities, procedure in judged:
+    for probabilities, procedure in evaluated:
         for P in probabilities:
             clusters = partition(P, PRICES, tolerance=tolerance)  # (s, n)
             of_polyps = count_procedure(clusters, procedure.polyps, procedure.procedure_id)
@@ -118,8 +118,11 @@ def find_operating_point(
     prices = {purpose: PRICES[choice.row] for purpose, choice in chosen.items()}
     # Only the first variant of a procedure, its own views, is in the error that is stated.
     of_patient = [patient_of[count.procedure] for count in counts]
-    off = np.abs(_cross_chosen(counts, errors, of_patient))[:: len(variants[0])]  # (p,)
-    error_and_share = {"error": f"{off.mean():.2f}", "share": f"{100 * (off == 0).mean():.0f}"}
+    abs_errors = np.abs(_cross_errors(counts, errors, of_patient))[:: len(variants[0])]  # (p,)
+    error_and_share = {
+        "error": f"{abs_errors.mean():.2f}",
+        "share": f"{100 * (abs_errors == 0).mean():.0f}",
+    }
     origin = [
         Message(
             "origin.links_of_stills" if stills else "origin.links",
@@ -135,10 +138,10 @@ def find_operating_point(
     alarms = [procedure for procedure in procedures if not procedure.has_polyp]
     trials += [(procedure, model.probability(procedure.views)) for procedure in alarms]
     trials = [(procedure, P) for procedure, P in trials if procedure.procedure_id in n_polyps]
-    true = [n_polyps[procedure.procedure_id] for procedure, _ in trials]
+    true_numbers = [n_polyps[procedure.procedure_id] for procedure, _ in trials]
     setting = LearnedLinks(prices["count"], tolerance)
-    of_trials = [patient_of[procedure.procedure_id] for procedure, _ in trials]
-    interval = fit_interval([P for _, P in trials], true, setting, of_trials)
+    trial_patients = [patient_of[procedure.procedure_id] for procedure, _ in trials]
+    interval = fit_interval([P for _, P in trials], true_numbers, setting, trial_patients)
     calibration = None
     if source is not None:
         views = max((len(P) for _, P in trials), default=0)
@@ -153,7 +156,7 @@ def find_operating_point(
         model,
         text_of(origin),
         prices,
-        error=float(off.mean()),
+        error=float(abs_errors.mean()),
         calibration=calibration,
     )
     if interval is None:
@@ -168,7 +171,7 @@ def find_operating_point(
     )
 
 
-def _cross_chosen(
+def _cross_errors(
     counts: Sequence[ProcedureCounts],
     errors: Sequence[npt.NDArray[np.integer]],
     patients: Sequence[str],
@@ -182,14 +185,14 @@ def _cross_chosen(
         errors: Counted minus true number of polyps of each, under all prices (s,).
         patients: Patient of each.
     """
-    under_others = []
-    for place, error in enumerate(errors):
-        others = [i for i, patient in enumerate(patients) if patient != patients[place]]
+    cross_errors = []
+    for index, error in enumerate(errors):
+        others = [i for i, patient in enumerate(patients) if patient != patients[index]]
         choice = choose(
             [counts[i] for i in others], purpose="count", errors=[errors[i] for i in others]
         )
-        under_others.append(int(error[choice.row]))
-    return under_others
+        cross_errors.append(int(error[choice.row]))
+    return cross_errors
 
 
 def _without_labels(procedures: Sequence[ProcedureTracklets]) -> OperatingPoint:

@@ -144,13 +144,13 @@ def _check_units(boxes: pl.DataFrame) -> None:
     Such boxes would be left out, count as annotated, or lie in one pixel, and be counted wrongly.
     """
 
-    def check(wrong: pl.Expr, share: float, column: str, what: str, hint: str) -> None:
+    def check(is_wrong: pl.Expr, share: float, column: str, problem: str, hint: str) -> None:
         """Refuse the boxes if more than a share of the values of a column are wrong."""
-        rows = boxes.filter(wrong)
+        rows = boxes.filter(is_wrong)
         if rows.height > share * boxes[column].count():
             first = rows.row(0, named=True)
-            where = f"{place_of(first['at'])}: {what}"
-            raise PolyplinkError(f"{where}, the first has {column} {first[column]:g}", hint)
+            located = f"{place_of(first['at'])}: {problem}"
+            raise PolyplinkError(f"{located}, the first has {column} {first[column]:g}", hint)
 
     frame = pl.col("frame")
     check(
@@ -224,11 +224,11 @@ def fit_boxes(
     # With x, y, right, bottom in place of x, y, w, h, most boxes reach beyond the image.
     as_edges = (_W > _X) & (_H > _Y) & (_W <= _WIDTH) & (_H <= _HEIGHT)
     far_beyond = (_X + _W > FAR * _WIDTH) | (_Y + _H > FAR * _HEIGHT)
-    beyond = boxes.filter(as_edges & far_beyond)
-    if boxes.height >= SEVERAL and beyond.height > boxes.height / 2:
+    beyond_image = boxes.filter(as_edges & far_beyond)
+    if boxes.height >= SEVERAL and beyond_image.height > boxes.height / 2:
         raise PolyplinkError(
-            f"{place_of(beyond['at'][0])}: most boxes reach beyond the image, and would fit with "
-            "their last two numbers as the right and bottom edge",
+            f"{place_of(beyond_image['at'][0])}: most boxes reach beyond the image, and would fit "
+            "with their last two numbers as the right and bottom edge",
             "give left, top, width and height",
         )
     rules = [

@@ -78,9 +78,9 @@ def _count_refitted(data: DataSet) -> int:
         pl.col("x") + pl.col("w"),
         pl.col("y") + pl.col("h"),
     )
-    changed = pl.any_horizontal(edge != edge.round() for edge in (x, y, right, bottom))
-    changed |= (x < 0) | (y < 0) | (right >= pl.col("width")) | (bottom >= pl.col("height"))
-    return boxes.filter(changed).height
+    is_changed = pl.any_horizontal(edge != edge.round() for edge in (x, y, right, bottom))
+    is_changed |= (x < 0) | (y < 0) | (right >= pl.col("width")) | (bottom >= pl.col("height"))
+    return boxes.filter(is_changed).height
 
 
 _BESIDE_ANOTHER = pl.col("procedure_id").is_duplicated()  # a polyp in a procedure of several

@@ -111,17 +111,17 @@ def diagnose(
         The findings, worst first.
     """
     checks = [
-        *_of_splits(data),
-        *_of_boxes(data),
-        *_of_names(data),
-        _of_repeated_procedures(data),
-        *_of_polyps_and_procedures(data),
-        *_of_gaps(data),
+        *_check_splits(data),
+        *_check_boxes(data),
+        *_check_names(data),
+        _check_repeated_procedures(data),
+        *_check_polyps_and_procedures(data),
+        *_check_gaps(data),
         *_licences(data),
     ]
     if images or deep:
         opened = open_images(data, folder, deep=deep, progress=progress)
-        checks += _of_images(data, missing_images(data, folder), opened)
+        checks += _check_images(data, missing_images(data, folder), opened)
     findings = []
     for severity, name, rows, text, hint in checks:
         if rows.height:
@@ -130,7 +130,7 @@ def diagnose(
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def _of_splits(data: DataSet) -> list[_Check]:
+def _check_splits(data: DataSet) -> list[_Check]:
     """Leakage between parts of the splits; data sets known to contain the same videos."""
     rows: list[tuple[str, str]] = []
     for part, names in data.splits.items():
@@ -149,12 +149,12 @@ def _of_splits(data: DataSet) -> list[_Check]:
         parts = rows.group_by(group, maintain_order=True).agg(
             pl.col("part").unique(maintain_order=True)
         )
-        several = parts.filter(pl.col("part").list.len() > 1)
-        return several.select(*group, parts=pl.col("part").list.join(" and "))
+        in_several = parts.filter(pl.col("part").list.len() > 1)
+        return in_several.select(*group, parts=pl.col("part").list.join(" and "))
 
     in_two_parts = in_several_parts(members, ["procedure_id"])
     # A procedure in two parts is reported once, not again as its patient.
-    single = members_with_patient.join(
+    in_one_part = members_with_patient.join(
         in_two_parts, on="procedure_id", how="anti", maintain_order="left"
     )
     unsplit = patients.join(members, on="procedure_id", how="anti", maintain_order="left")
@@ -169,7 +169,7 @@ def _of_splits(data: DataSet) -> list[_Check]:
         _Check(
             "error",
             "patient in two parts",
-            in_several_parts(single, ["dataset", "patient"]),
+            in_several_parts(in_one_part, ["dataset", "patient"]),
             "splits.json: patient {patient} is in {parts}",
             _ONE_PART,
         ),
@@ -204,7 +204,7 @@ def _of_splits(data: DataSet) -> list[_Check]:
     ]
 
 
-def _of_boxes(data: DataSet) -> list[_Check]:
+def _check_boxes(data: DataSet) -> list[_Check]:
     """Position and polyp of boxes."""
     size = data.procedures.select("procedure_id", "n_frames", "width", "height")
     owner = data.polyps.select("polyp_id", owner="procedure_id")
@@ -289,7 +289,7 @@ def near_names(names: Iterable[str]) -> pl.DataFrame:
     return pl.DataFrame(pairs, schema={"first": pl.String, "second": pl.String}, orient="row")
 
 
-def _of_names(data: DataSet) -> list[_Check]:
+def _check_names(data: DataSet) -> list[_Check]:
     """Names of one column that differ only in spelling."""
     columns = {"procedure_id": "procedures", "patient": "procedures"}
     columns |= dict.fromkeys(("polyp_id", "histology_class", "location"), "polyps")
@@ -305,7 +305,7 @@ def _of_names(data: DataSet) -> list[_Check]:
     ]
 
 
-def _of_repeated_procedures(data: DataSet) -> _Check:
+def _check_repeated_procedures(data: DataSet) -> _Check:
     """Procedures with the boxes of another one: `FEWEST_ALIKE` or more, after the same steps."""
     sides = ["frame", "x", "y", "w", "h"]
     step = pl.col("frame") - pl.col("frame").min().over("procedure_id")
@@ -327,7 +327,7 @@ def _of_repeated_procedures(data: DataSet) -> _Check:
     )
 
 
-def _of_polyps_and_procedures(data: DataSet) -> list[_Check]:
+def _check_polyps_and_procedures(data: DataSet) -> list[_Check]:
     """Boxes that occur twice; polyps without boxes; procedures without boxes or of few polyps."""
     boxes, polyps = data.detections, data.polyps
     count = polyps.group_by("procedure_id").len("polyps")
@@ -375,7 +375,7 @@ def _of_polyps_and_procedures(data: DataSet) -> list[_Check]:
     ]
 
 
-def _of_gaps(data: DataSet) -> list[_Check]:
+def _check_gaps(data: DataSet) -> list[_Check]:
     """Frames between boxes of a polyp."""
     boxes = data.detections.drop_nulls("polyp_id").unique([*_POLYP, "frame"])
     frame = pl.col("frame")
@@ -423,7 +423,7 @@ def _licences(data: DataSet) -> Iterator[_Check]:
     )
 
 
-def _of_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> list[_Check]:
+def _check_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) -> list[_Check]:
     """Images that are missing, do not decode, or have another size; boxes without an image."""
     dataset = data.procedures.select("procedure_id", "dataset")
     without_image = data.detections.filter(pl.col("image").is_null())

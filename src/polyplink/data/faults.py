@@ -181,17 +181,19 @@ def _on_one_line(value: Any) -> Any:
     return one_line(value, LONGEST_NAME) if isinstance(value, str) else value
 
 
-def warn_of_rate(procedures: pl.DataFrame, unused: pl.Expr, used: pl.Expr, faults: Faults) -> None:
+def warn_of_rate(
+    procedures: pl.DataFrame, unused_rate: pl.Expr, used_rate: pl.Expr, faults: Faults
+) -> None:
     """Warn of procedures with a frame rate that is not used and differs by more than 1 %.
 
     Args:
         procedures: With the column procedure_id.
-        unused: Frames per second that are not used; null if there are none.
-        used: Frames per second that are used.
+        unused_rate: Frames per second that are not used; null if there are none.
+        used_rate: Frames per second that are used.
         faults: Extended by the warning.
     """
-    others = procedures.filter((unused - used).abs() > 0.01 * used)
-    faults.warn_rows(Message("import.other_rate"), others, "procedure_id")
+    with_other_rate = procedures.filter((unused_rate - used_rate).abs() > 0.01 * used_rate)
+    faults.warn_rows(Message("import.other_rate"), with_other_rate, "procedure_id")
 
 
 def place_text(kind: str, **values: pl.Expr | str) -> pl.Expr:

@@ -51,15 +51,15 @@ def missing_images(data: DataSet, root: Path) -> pl.DataFrame:
     # Images that an existing .zip does not list, by full name or its last part.
     is_inside = images["file"] != images["image"]
     zipped = is_inside & images["file"].str.to_lowercase().str.ends_with(".zip")
-    inside = images.filter(exists & zipped)
-    for (place, packed), part in inside.group_by("source", "file", maintain_order=True):
+    in_zips = images.filter(exists & zipped)
+    for (place, archive), part in in_zips.group_by("source", "file", maintain_order=True):
         try:
-            members = Archive(root / str(place) / str(packed)).names
+            members = Archive(root / str(place) / str(archive)).names
         except PolyplinkError:
             members = []  # an archive that cannot be listed has none
         member_names = {*members, *(member.rpartition("/")[2] for member in members)}
-        inner = part["image"].str.slice(len(str(packed)) + len(INSIDE))
-        parts.append(part.filter(~inner.is_in(list(member_names))))
+        member_paths = part["image"].str.slice(len(str(archive)) + len(INSIDE))
+        parts.append(part.filter(~member_paths.is_in(list(member_names))))
 
     # Frames of existing playlists that name a missing file.
     playlists = images.filter(exists & images["file"].str.to_lowercase().str.ends_with(".m3u"))

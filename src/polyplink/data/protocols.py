@@ -125,7 +125,7 @@ def patients_of(procedures: pl.DataFrame) -> dict[str, str]:
     return {procedure: f"{dataset}/{patient}" for procedure, dataset, patient in rows}
 
 
-def _shuffled(names: Iterable[str], seed: int) -> list[str]:
+def _shuffle(names: Iterable[str], seed: int) -> list[str]:
     """Names in an order that depends on nothing but the seed and the names, by a hash of each."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
 
@@ -152,7 +152,7 @@ def split_by_patient(
     weights: dict[str, int] = {}
     for procedure, patient in owner.items():
         weights[patient] = weights.get(patient, 0) + counts.get(procedure, 0)
-    order = _shuffled(weights, seed)
+    order = _shuffle(weights, seed)
     room = round(share * sum(weights.values()))
     first = set()
     for patient in order:
@@ -189,8 +189,8 @@ def split_by_shares(
         >>> split_by_shares(table, {"train": 0.5, "test": 0.5})
         {'train': ['a', 'b'], 'test': ['c', 'd']}
     """
-    owner = patients_of(procedures)
-    weights = Counter(owner.values())
+    patient_of = patients_of(procedures)
+    weights = Counter(patient_of.values())
     if len(weights) < len(shares):
         raise PolyplinkError(
             f"{many(len(shares), 'part')} for {many(len(weights), 'patient')}: a part would be "
@@ -198,17 +198,17 @@ def split_by_shares(
             "give fewer parts with --shares",
         )
     # Patients with many procedures first, so that the others even out the shares.
-    order = _shuffled(weights, seed)
+    order = _shuffle(weights, seed)
     order.sort(key=lambda key: -weights[key])
-    room = {part: share * len(owner) for part, share in shares.items()}
-    chosen: dict[str, str] = {}
+    n_free = {part: share * len(patient_of) for part, share in shares.items()}
+    part_of: dict[str, str] = {}
     for remaining, patient in zip(range(len(order), 0, -1), order, strict=True):
-        empty = [part for part in shares if part not in chosen.values()]
-        part = max(empty if remaining == len(empty) else shares, key=room.__getitem__)
-        chosen[patient] = part
-        room[part] -= weights[patient]
+        empty = [part for part in shares if part not in part_of.values()]
+        part = max(empty if remaining == len(empty) else shares, key=n_free.__getitem__)
+        part_of[patient] = part
+        n_free[part] -= weights[patient]
     return {
-        part: [procedure for procedure, patient in owner.items() if chosen[patient] == part]
+        part: [procedure for procedure, patient in patient_of.items() if part_of[patient] == part]
         for part in shares
     }
 
@@ -327,7 +327,7 @@ def protocol_part(
     # Parts of REAL-Colon alone.
     protocol, mark, held_out = name.partition(":")
     if mark and protocol in _FOLDS:
-        nineteen = _of_real_colon("rc19", procedures)
+        nineteen = _real_colon_part("rc19", procedures)
         if held_out not in nineteen:
             raise PolyplinkError(
                 f"{held_out!r} is not one of the 19 procedures of loo19",
@@ -338,17 +338,17 @@ def protocol_part(
     if name not in PROTOCOLS:
         return None
     if name in _PUBLISHED:
-        return _of_real_colon(_PUBLISHED[name], procedures)
+        return _real_colon_part(_PUBLISHED[name], procedures)
     if name in _TPC:
         first, last = _TPC[name]
-        nineteen = _of_real_colon("rc19", procedures)
+        nineteen = _real_colon_part("rc19", procedures)
         return [procedure for procedure in nineteen if first <= int(procedure[-3:]) <= last]
 
     # Parts of REAL-Colon and other data sets; a probe's part is divided by polyp.
     if name == "ta384":
-        return _with_others(name, "rc27", TA_IDENTITIES, procedures, polyps)
+        return _add_other_sets(name, "rc27", TA_IDENTITIES, procedures, polyps)
     protocol, _, side = name.partition("-")
-    ids = _with_others(protocol, "rc19", _PROBED[protocol], procedures, polyps)
+    ids = _add_other_sets(protocol, "rc19", _PROBED[protocol], procedures, polyps)
     owner = procedures.select("procedure_id", "dataset")
     protocol_polyps = polyps.filter(pl.col("procedure_id").is_in(ids))
     protocol_polyps = protocol_polyps.join(
@@ -371,7 +371,7 @@ def protocol_part(
     return test if side == "test" else train
 
 
-def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
+def _real_colon_part(name: str, procedures: pl.DataFrame) -> list[str]:
     """The procedures of a published part of REAL-Colon; an error if one is missing."""
     names = published_splits()[name]
     missing = sorted(set(names) - set(procedures["procedure_id"]))
@@ -385,7 +385,7 @@ def _of_real_colon(name: str, procedures: pl.DataFrame) -> list[str]:
     return names
 
 
-def _with_others(
+def _add_other_sets(
     name: str,
     real_colon: str,
     identities: Mapping[str, int],
@@ -393,7 +393,7 @@ def _with_others(
     polyps: pl.DataFrame,
 ) -> list[str]:
     """A part of REAL-Colon and all procedures with a polyp of other sets; checks the counts."""
-    first = _of_real_colon(real_colon, procedures)
+    first = _real_colon_part(real_colon, procedures)
     joined: Sequence[str] = [dataset for dataset in identities if dataset != "real-colon"]
     of_others = procedures.filter(pl.col("dataset").is_in(joined))
     missing = [dataset for dataset in joined if dataset not in set(of_others["dataset"])]

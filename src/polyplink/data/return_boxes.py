@@ -91,26 +91,28 @@ def return_boxes(folder: Path, data: DataSet, tracks: pl.DataFrame, out: Path) -
     if about.get(_KEY) != data.key:  # the imported tables were replaced by others
         return None
     boxes = read_table_with_metadata(items, hint)[0]
-    changed = [name for path, name, *state in table.iter_rows() if file_state(path) != state]
+    changed_names = [name for path, name, *state in table.iter_rows() if file_state(path) != state]
     warning = (
-        f"{changed[0]} has changed since the import: boxes are in {TABLE}" if changed else None
+        f"{changed_names[0]} has changed since the import: boxes are in {TABLE}"
+        if changed_names
+        else None
     )
     mark = None
     if warning is None and not table.is_empty() and about[_FORMAT] in FORMATS:
         mark = FORMATS[about[_FORMAT]].mark
     with change_folder(out.parent, (out.name,)) as change:
-        new = change / out.name
-        new.mkdir()
+        target_folder = change / out.name
+        target_folder.mkdir()
         if mark is None:
-            _write_table(new / TABLE, data, boxes, tracks)
+            _write_table(target_folder / TABLE, data, boxes, tracks)
             return Returned(out, "csv", warning)
         options = {k.removeprefix(_OPTION): v for k, v in about.items() if k.startswith(_OPTION)}
-        marked = pl.concat([boxes, tracks], how="horizontal").drop_nulls(["file", "item"])
-        of_file = marked.partition_by("file", as_dict=True)
+        marked_boxes = pl.concat([boxes, tracks], how="horizontal").drop_nulls(["file", "item"])
+        of_file = marked_boxes.partition_by("file", as_dict=True)
         for number, (path, name) in enumerate(table.select("path", "name").iter_rows()):
-            marks = of_file.get((number,), marked.clear())
+            marks = of_file.get((number,), marked_boxes.clear())
             for place, content in mark(Path(path), marks, **options).items():
-                target = new / place / name
+                target = target_folder / place / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
     return Returned(out, about[_FORMAT])

@@ -232,13 +232,13 @@ def read_piece(folder: Path) -> Piece:
     scenes, finder, lost = (
         np.array(read_array(folder / f"{name}.npy", AGAIN)) for name in ("scenes", "finder", "lost")
     )
-    counted = folder / "outside.npy"  # not by earlier builds
-    outside = np.array(read_array(counted, AGAIN)) if counted.exists() else np.array(0)
-    sound = (scenes.ndim, scenes.dtype.kind) == (2, "i")
-    sound &= {(number.ndim, number.dtype.kind) for number in (lost, outside)} == {(0, "i")}
-    sound &= scenes.shape[-1:] == (2,) and is_state(finder)
-    sound = sound and all(are_counts(numbers) for numbers in (scenes, lost, outside))
-    if not sound:  # these files have no checksum
+    outside_path = folder / "outside.npy"  # not by earlier builds
+    outside = np.array(read_array(outside_path, AGAIN)) if outside_path.exists() else np.array(0)
+    is_valid = (scenes.ndim, scenes.dtype.kind) == (2, "i")
+    is_valid &= {(number.ndim, number.dtype.kind) for number in (lost, outside)} == {(0, "i")}
+    is_valid &= scenes.shape[-1:] == (2,) and is_state(finder)
+    is_valid = is_valid and all(are_counts(numbers) for numbers in (scenes, lost, outside))
+    if not is_valid:  # these files have no checksum
         raise PolyplinkError(f"{folder} is damaged", AGAIN)
     return Piece(boxes, places, scenes, finder, int(lost), int(outside))
 
@@ -307,7 +307,7 @@ class FrameTracker:
         settings = self._settings
         n_returned = len(boxes)
         self._check_sides(boxes)
-        boxes = clipped(boxes, self._size)
+        boxes = clip_boxes(boxes, self._size)
         self._outside += n_returned - len(boxes)
         before = self._scene
         if picture is not None:
@@ -337,9 +337,9 @@ class FrameTracker:
         """Refuse a detector that returns right and bottom edges in place of widths and heights."""
         sides, size = boxes[:, 2:4], np.asarray(self._size)
         fit_as_edges = ((sides > boxes[:, :2]) & (sides <= size)).all(1)
-        beyond = (boxes[:, :2] + sides > FAR * size).any(1)
+        reach_beyond = (boxes[:, :2] + sides > FAR * size).any(1)
         self._checked += len(boxes)
-        self._like_edges += int((fit_as_edges & beyond).sum())
+        self._like_edges += int((fit_as_edges & reach_beyond).sum())
         if self._checked >= SEVERAL and self._like_edges > self._checked / 2:
             raise PolyplinkError(
                 "most boxes of the detector reach beyond the frame, and would fit with their third "
@@ -381,7 +381,7 @@ class FrameTracker:
         self._scene = int(read.scenes[-1, 1]) if len(read.scenes) else self._scene
 
 
-def _with_boxes(
+def _detect_from(
     recording: Recording, detector: Detector, start: int, workers: int
 ) -> Iterator[tuple[int, Picture | None, Floats]]:
     """Number, picture and boxes of the frames from `start` on; None for an undecodable picture."""
@@ -421,25 +421,25 @@ def _pieces(
     """Process a recording piece by piece; yield the number of frames done."""
     frame_tracker = FrameTracker(recording.rate, recording.width, recording.height, settings)
     frames: Iterator[tuple[int, Picture | None, Floats]] | None = None
-    decoded = 0
+    n_decoded = 0
     for start in range(0, recording.n_frames, PIECE):
         piece = folder / f"{start:09d}"
         if frames is None and _resumes(frame_tracker, piece):
-            decoded += 1
+            n_decoded += 1
             yield min(start + PIECE, recording.n_frames)
             continue
         if piece.exists():  # damaged, or later than a damaged one
             shutil.rmtree(piece)
-        frames = frames or _with_boxes(recording, detector, start, workers)
+        frames = frames or _detect_from(recording, detector, start, workers)
         for frame, picture, boxes in islice(frames, PIECE):
             if picture is None:
                 frame_tracker.lost += 1
             else:
-                decoded += 1
+                n_decoded += 1
                 frame_tracker.track(frame, picture, boxes)
         frame_tracker.write(piece)
         yield min(start + PIECE, recording.n_frames)
-    if decoded == 0:
+    if n_decoded == 0:
         raise PolyplinkError(
             f"{recording.path}: no frame can be decoded", "copy the recording again"
         )
@@ -453,11 +453,11 @@ def look(detector: Detector, picture: Picture) -> Floats:
     """
     # An OnnxDetector resizes the frame before the conversion to RGB, which is quicker.
     if isinstance(detector, OnnxDetector):
-        return checked(detector(picture))
-    return checked(detector(picture.rgb()))
+        return check_output(detector(picture))
+    return check_output(detector(picture.rgb()))
 
 
-def checked(output: npt.ArrayLike) -> Floats:
+def check_output(output: npt.ArrayLike) -> Floats:
     """Check a detector's boxes (k, 5), or an empty list.
 
     Raises:
@@ -492,7 +492,7 @@ def checked(output: npt.ArrayLike) -> Floats:
     return boxes
 
 
-def clipped(boxes: Floats, size: tuple[int, ...]) -> Floats:
+def clip_boxes(boxes: Floats, size: tuple[int, ...]) -> Floats:
     """Boxes (k, 5) clipped to an image's size, without those that have no area in it."""
     low = boxes[:, :2].clip(0, size)
     high = (boxes[:, :2] + boxes[:, 2:4]).clip(0, size)

@@ -22,7 +22,14 @@ from polyplink.data.importing import new_data_folder
 from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import DataSet, read_data
 from polyplink.data.vocabulary import RECORDINGS, is_simulated
-from polyplink.detect.first_pass import Detected, Detector, LeftOut, checked, detect, remove_pieces
+from polyplink.detect.first_pass import (
+    Detected,
+    Detector,
+    LeftOut,
+    check_output,
+    detect,
+    remove_pieces,
+)
 from polyplink.detect.onnx import DetectorRecord, OnnxDetector, made_with
 from polyplink.detect.recordings import (
     Recording,
@@ -91,7 +98,7 @@ def detect_folder(
                 "leave it out, or give it to `polyplink import`",
             )
         settings = with_options(settings, track_options)
-        detected = Detected(_simulated(*simulated, source, seed), {}, {})
+        detected = Detected(_simulate(*simulated, source, seed), {}, {})
         begin()
         origin = BoxesOrigin(str(name), str(name))
     else:
@@ -105,7 +112,7 @@ def detect_folder(
         warnings += time_messages(recordings) + uncounted_messages(source)
         origin = opened.origin
         state = _state(recordings, origin, settings)
-        finished = _finished(out, state) if function is None else None
+        finished = _read_finished(out, state) if function is None else None
         if finished is not None:
             detected = finished
         else:
@@ -144,7 +151,7 @@ def detect_folder(
     return data, warnings
 
 
-def _simulated(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
+def _simulate(plugin: str, preset: str, folder: Path, seed: int) -> DataSet:
     """The boxes of a plugin's simulated detector in the annotated procedures of a data folder.
 
     Raises:
@@ -177,7 +184,7 @@ def _state(recordings: Sequence[Recording], origin: BoxesOrigin, settings: Prepa
     return content_key("detect", __version__, recordings, files, origin, settings)
 
 
-def _finished(out: Path, state: str) -> Detected | None:
+def _read_finished(out: Path, state: str) -> Detected | None:
     """What a finished detection has written.
 
     Returns:
@@ -277,7 +284,7 @@ def _open_code(text: str) -> OpenedDetector:
 
     def find_boxes(image: Pixels) -> Floats:
         with DETECTORS.running(name):
-            return checked(find(image))
+            return check_output(find(image))
 
     file, version = DETECTORS.code_of(text)
     digest = file_key(file)

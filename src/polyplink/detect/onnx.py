@@ -209,16 +209,18 @@ class OnnxDetector:
         scale = np.array([columns / width, rows / height])
         if record.letterbox:
             scale[:] = scale.min()
-        inner = np.maximum(np.round(scale * [width, height]), 1).astype(int)
+        resized_sides = np.maximum(np.round(scale * [width, height]), 1).astype(int)
         if record.letterbox and self._step is not None:  # as little grey as possible
-            columns, rows = (-(-inner // self._step) * self._step).tolist()
-        shift = (np.array([columns, rows]) - inner) // 2
-        framed = np.full((rows, columns, 3), FILL, np.uint8)
-        inside = framed[shift[1] : shift[1] + inner[1], shift[0] : shift[0] + inner[0]]
-        inside[:] = picture.resized(*inner.tolist())
+            columns, rows = (-(-resized_sides // self._step) * self._step).tolist()
+        shift = (np.array([columns, rows]) - resized_sides) // 2
+        network_input = np.full((rows, columns, 3), FILL, np.uint8)
+        picture_area = network_input[
+            shift[1] : shift[1] + resized_sides[1], shift[0] : shift[0] + resized_sides[0]
+        ]
+        picture_area[:] = picture.resized(*resized_sides.tolist())
 
         # Boxes in the input, and then in the image.
-        outputs = self._run(framed)
+        outputs = self._run(network_input)
         try:
             corners, scores = self._decode(outputs, record)  # n 4, n
         except (KeyError, IndexError, ValueError):
@@ -237,7 +239,7 @@ class OnnxDetector:
                 f"set the right `layout` in {record_path(self.path)}",
             )
         scores = scores.clip(max=1.0)  # of a network that rounds
-        corners = (corners - np.tile(shift, 2)) / np.tile(inner / [width, height], 2)
+        corners = (corners - np.tile(shift, 2)) / np.tile(resized_sides / [width, height], 2)
         corners = corners.clip(0, [width, height, width, height])
         sizes = corners[:, 2:] - corners[:, :2]
         is_kept = (scores >= record.threshold) & (sizes > 0).all(1)
@@ -384,7 +386,7 @@ def decode_yolov5(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Flo
     """Boxes and scores of the layout `yolov5`: candidates with an objectness (see `LAYOUTS`)."""
     rows = _arrays(outputs)[0][0]  # n 5+classes
     class_scores = rows[:, 4:5] * rows[:, 5:] if rows.shape[1] > 5 else rows[:, 4:5]
-    return _suppressed(_corners(rows[:, :4]), _best(class_scores, record), record)
+    return _suppress(_corners(rows[:, :4]), _best(class_scores, record), record)
 
 
 def decode_yolov8(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
@@ -399,26 +401,26 @@ def decode_yolov8(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Flo
         is a polyp.
     """
     rows = _arrays(outputs)[0][0].T  # n 4+classes
-    return _suppressed(_corners(rows[:, :4]), _best(rows[:, 4:], record), record)
+    return _suppress(_corners(rows[:, :4]), _best(rows[:, 4:], record), record)
 
 
 def decode_nms(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
     """Boxes and scores of the layout `nms`: rows of corners, score and class."""
     rows = _arrays(outputs)[0][0]  # n 6
-    return _of_polyps(rows[:, :4], rows[:, 4], rows[:, 5], record)
+    return _keep_polyp_classes(rows[:, :4], rows[:, 4], rows[:, 5], record)
 
 
 def decode_nms7(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
     """Boxes and scores of the layout `nms7`: rows of image, corners, class and score."""
     rows = _arrays(outputs)[0]  # n 7
-    return _of_polyps(rows[:, 1:5], rows[:, 6], rows[:, 5], record)
+    return _keep_polyp_classes(rows[:, 1:5], rows[:, 6], rows[:, 5], record)
 
 
 def decode_nms4(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
     """Boxes and scores of the layout `nms4`: number, boxes, scores, classes, under any names."""
     number, boxes, scores, classes = _arrays(outputs)
     n = int(number[0, 0])
-    return _of_polyps(boxes[0, :n], scores[0, :n], classes[0, :n], record)
+    return _keep_polyp_classes(boxes[0, :n], scores[0, :n], classes[0, :n], record)
 
 
 def decode_detr(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
@@ -426,13 +428,13 @@ def decode_detr(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Float
     logits = np.asarray(outputs["logits"][0], np.float64)  # n classes+1
     class_scores = np.exp(logits - logits.max(1, keepdims=True))
     class_scores /= class_scores.sum(1, keepdims=True)
-    return _scaled(outputs["pred_boxes"][0], record), _best(class_scores[:, :-1], record)
+    return _scale(outputs["pred_boxes"][0], record), _best(class_scores[:, :-1], record)
 
 
 def decode_detr_sigmoid(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
     """Boxes and scores of the layout `detr-sigmoid`: a logit for each class."""
     logits = np.asarray(outputs["logits"][0], np.float64)  # n classes
-    return _scaled(outputs["pred_boxes"][0], record), _best(1 / (1 + np.exp(-logits)), record)
+    return _scale(outputs["pred_boxes"][0], record), _best(1 / (1 + np.exp(-logits)), record)
 
 
 def decode_rtdetr(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
@@ -440,13 +442,13 @@ def decode_rtdetr(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Flo
     boxes, scores, labels = (
         np.asarray(outputs[name][0], np.float64) for name in ("boxes", "scores", "labels")
     )
-    return _of_polyps(boxes, scores, labels, record)
+    return _keep_polyp_classes(boxes, scores, labels, record)
 
 
 def decode_rtdetr8(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
     """Boxes and scores of the layout `rtdetr8`: rows of a box and the scores of its classes."""
     rows = _arrays(outputs)[0][0]  # n 4+classes
-    return _scaled(rows[:, :4], record), _best(rows[:, 4:], record)
+    return _scale(rows[:, :4], record), _best(rows[:, 4:], record)
 
 
 def decode_torchvision(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
@@ -454,7 +456,7 @@ def decode_torchvision(outputs: Outputs, record: DetectorRecord) -> tuple[Floats
     boxes, scores, labels = (
         np.asarray(outputs[name], np.float64) for name in ("boxes", "scores", "labels")
     )
-    return _of_polyps(boxes, scores, labels, record)
+    return _keep_polyp_classes(boxes, scores, labels, record)
 
 
 def _arrays(outputs: Outputs) -> list[Floats]:
@@ -462,14 +464,14 @@ def _arrays(outputs: Outputs) -> list[Floats]:
     return [np.asarray(value, np.float64) for value in outputs.values()]
 
 
-def _scaled(boxes: npt.NDArray[Any], record: DetectorRecord) -> Floats:
+def _scale(boxes: npt.NDArray[Any], record: DetectorRecord) -> Floats:
     """Corners (n, 4) in pixels of boxes given by centres and sides as shares of the input."""
     assert record.size is not None
     height, width = record.size
     return _corners(np.asarray(boxes, np.float64) * [width, height, width, height])
 
 
-def _of_polyps(
+def _keep_polyp_classes(
     boxes: Floats, scores: Floats, classes: Floats, record: DetectorRecord
 ) -> tuple[Floats, Floats]:
     """Boxes (n, 4) and scores (n,) of single classes; a class that is no polyp has score 0."""
@@ -492,7 +494,7 @@ def _best(class_scores: Floats, record: DetectorRecord) -> Floats:
     return best
 
 
-def _suppressed(boxes: Floats, scores: Floats, record: DetectorRecord) -> tuple[Floats, Floats]:
+def _suppress(boxes: Floats, scores: Floats, record: DetectorRecord) -> tuple[Floats, Floats]:
     """Non-maximum suppression of a grid of candidates, over all classes."""
     likely = np.flatnonzero(scores >= record.threshold)
     order = likely[np.argsort(-scores[likely], kind="stable")]

@@ -105,7 +105,7 @@ class Recording:
             return
         with open_video(self.path) as video:
             frames = video.frames(numbers)
-            yield from prefetch(_converted, frames, THREADS, VIDEO_AHEAD) if all_pixels else frames
+            yield from prefetch(_convert, frames, THREADS, VIDEO_AHEAD) if all_pixels else frames
 
 
 def _read(item: tuple[int, Path]) -> tuple[int, Picture | None]:
@@ -113,7 +113,7 @@ def _read(item: tuple[int, Path]) -> tuple[int, Picture | None]:
     return frame, read_picture(path)
 
 
-def _converted(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
+def _convert(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
     if item[1] is not None:
         item[1].rgb()
     return item

@@ -231,7 +231,7 @@ class WhitenedEncoder(WrappedEncoder):
         features = self.encoder.encode_frames(frames)
         return torch.cat([features, tints_of(frames).to(features.dtype)], dim=1)
 
-    def _whitened(self, features: torch.Tensor) -> torch.Tensor:
+    def _whiten(self, features: torch.Tensor) -> torch.Tensor:
         """Features and tints (n, f + k) of frames to features, whitened and of length 1."""
         # In bf16 the product would lose the small differences that are scaled up.
         with torch.autocast(features.device.type, enabled=False):
@@ -241,11 +241,11 @@ class WhitenedEncoder(WrappedEncoder):
 
     def aggregate(self, features: torch.Tensor, lengths: Sequence[int]) -> Tokens:
         """Features of frames (n, f) to tokens: whitened, and their mean per tracklet."""
-        return super().aggregate(self._whitened(features), lengths)
+        return super().aggregate(self._whiten(features), lengths)
 
     def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """The tracklets' vectors of `aggregate`, in a form that can be exported."""
-        return super().pool_packed(self._whitened(features), lengths)
+        return super().pool_packed(self._whiten(features), lengths)
 
 
 def tone_statistics(crops: torch.Tensor) -> torch.Tensor:
@@ -324,7 +324,7 @@ class ToneEncoder(WrappedEncoder):
         features = self.encoder.encode_frames(frames)
         return torch.cat([features, tones.to(features.dtype)], dim=1)
 
-    def _joined(self, vectors: torch.Tensor, tones: torch.Tensor) -> torch.Tensor:
+    def _join(self, vectors: torch.Tensor, tones: torch.Tensor) -> torch.Tensor:
         """Vectors of length 1, followed by tones of length `weight`: (n, d + `TONES`)."""
         parts = [normalize(vectors, dim=1), self.weight * normalize(tones, dim=1)]
         return torch.cat(parts, dim=1)
@@ -333,14 +333,12 @@ class ToneEncoder(WrappedEncoder):
         """Features and tones of frames to the encoder's tokens with tones appended."""
         vectors, tones = features[:, :-TONES], features[:, -TONES:]
         tokens, mean = self.encoder.aggregate(vectors, lengths), super().aggregate(tones, lengths)
-        return Tokens(
-            self._joined(tokens.tracklet, mean.tracklet), self._joined(tokens.frames, tones)
-        )
+        return Tokens(self._join(tokens.tracklet, mean.tracklet), self._join(tokens.frames, tones))
 
     def pool_packed(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """The tracklets' vectors of `aggregate`, in a form that can be exported."""
         vectors = self.encoder.pool_packed(features[:, :-TONES], lengths)
-        return self._joined(vectors, super().pool_packed(features[:, -TONES:], lengths))
+        return self._join(vectors, super().pool_packed(features[:, -TONES:], lengths))
 
 
 def batches(crops: np.ndarray, device: torch.device) -> Iterator[torch.Tensor]:
@@ -360,7 +358,7 @@ def fitted_to_crops(encoder: Encoder, crops: np.ndarray, tone: float, whiten: bo
         tone: Weight of the tone, see `ToneEncoder`; 0 for none.
         whiten: Whether to whiten features, see `WhitenedEncoder`.
     """
-    device, encoder = encoder.device, unwrapped(encoder)
+    device, encoder = encoder.device, unwrap_encoder(encoder)
     if whiten:
         encoder = WhitenedEncoder(encoder).to(device).fit(batches(crops, device))
     if tone:
@@ -368,13 +366,13 @@ def fitted_to_crops(encoder: Encoder, crops: np.ndarray, tone: float, whiten: bo
     return encoder.eval()
 
 
-def wrapped(encoder: Encoder, config: AnyEncoderConfig) -> Encoder:
+def wrap_encoder(encoder: Encoder, config: AnyEncoderConfig) -> Encoder:
     """The encoder with the tone and whitening layers of a configuration, not yet fitted."""
     encoder = WhitenedEncoder(encoder) if config.whiten else encoder
     return ToneEncoder(encoder, config.tone) if config.tone else encoder
 
 
-def unwrapped(encoder: Encoder) -> Encoder:
+def unwrap_encoder(encoder: Encoder) -> Encoder:
     """The encoder without whitening and tone."""
     while isinstance(encoder, WrappedEncoder):
         encoder = encoder.encoder

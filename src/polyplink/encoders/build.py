@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 from polyplink.core.errors import PolyplinkError, first_line, one_line
 from polyplink.core.lazy_torch import timm
 from polyplink.core.parts import ENCODERS
-from polyplink.encoders.adapt import wrapped
+from polyplink.encoders.adapt import wrap_encoder
 from polyplink.encoders.config import (
     AnyEncoderConfig,
     EncoderConfig,
@@ -333,7 +333,7 @@ def build_encoder(config: AnyEncoderConfig) -> Encoder:
         16
     """
     if getattr(config, "tone", 0.0) or getattr(config, "whiten", False):
-        return wrapped(build_encoder(replace(config, tone=0.0, whiten=False)), config)
+        return wrap_encoder(build_encoder(replace(config, tone=0.0, whiten=False)), config)
     build: Callable[[], Encoder] | None = getattr(config, "build", None)
     if build is not None:  # of a plugin
         with ENCODERS.running(config.kind):
@@ -416,7 +416,7 @@ def check_tokens(encoder: Encoder, size: int, length: int) -> None:
             method, features = "aggregate", encoder.eval().encode_frames(crops)
             if getattr(features, "shape", ())[:1] != (n,) or features.ndim != 2:
                 raise PolyplinkError(
-                    f"encode_frames of {name} returns {_described(features)} for {n} frames",
+                    f"encode_frames of {name} returns {_describe(features)} for {n} frames",
                     f"return a tensor of shape ({n}, number of features)",
                 )
             tokens = encoder.aggregate(features, lengths)
@@ -427,7 +427,7 @@ def check_tokens(encoder: Encoder, size: int, length: int) -> None:
             method, tokens = "forward", encoder.eval()(crops, lengths)
     if not isinstance(tokens, Tokens):
         raise PolyplinkError(
-            f"{method} of {name} returns {_described(tokens)}",
+            f"{method} of {name} returns {_describe(tokens)}",
             "return polyplink.encoders.encoder.Tokens(tracklet, frames)",
         )
     for field, rows in (("tracklet", len(lengths)), ("frames", n)):
@@ -436,13 +436,13 @@ def check_tokens(encoder: Encoder, size: int, length: int) -> None:
             tensor = tensor.flatten(0, 1)  # frames may also be b t d
         if getattr(tensor, "shape", None) != (rows, width):
             raise PolyplinkError(
-                f"{method} of {name} returns {_described(tensor)} as {field} of "
+                f"{method} of {name} returns {_describe(tensor)} as {field} of "
                 f"{len(lengths)} tracklets with {n} frames",
                 f"return a tensor of shape ({rows}, {width}); {width} is the width of the encoder",
             )
 
 
-def _described(value: object) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
     return one_line(repr(value), 60)

@@ -64,7 +64,7 @@ class NetworkEmbedder:
         encoder: The encoder; it is set to evaluation mode.
         compute: Precision, "float32" or "bf16"; None for the default of its device.
         frozen: Whether the encoder's weights will not change. Then, on a CPU in float32, a faster
-            copy is used (`folded`).
+            copy is used (`fold_batch_norms`).
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class NetworkEmbedder:
     def _features(self, encoder: FrameWise, crops: np.ndarray) -> torch.Tensor:
         """Crops uint8 (n, h, w, 3) to frame features (n, f), in blocks of frames."""
         if self._folds:
-            self._quick = self._quick or folded(encoder, crops.shape[1])
+            self._quick = self._quick or fold_batch_norms(encoder, crops.shape[1])
             encoder = self._quick
         step = FRAMES_PER_PASS
         if encoder.device.type == "cpu":  # larger blocks would only cost memory traffic
@@ -184,7 +184,7 @@ def colour_histogram(crops: np.ndarray, lengths: Sequence[int], *, bins: int = 8
     return histograms
 
 
-def folded(encoder: FrameWise, side: int) -> FrameWise:
+def fold_batch_norms(encoder: FrameWise, side: int) -> FrameWise:
     """A copy of an encoder, for evaluation only, with BatchNorm layers folded into convolutions.
 
     Pairs of convolution and BatchNorm are observed while crops pass through the encoder, so that
@@ -204,7 +204,7 @@ def folded(encoder: FrameWise, side: int) -> FrameWise:
         >>> encoder = build_encoder(SfeConfig(frame_encoder="timm:test_resnet")).eval()
         >>> def norms(encoder):
         ...     return sum(isinstance(layer, nn.BatchNorm2d) for layer in encoder.modules())
-        >>> norms(encoder), norms(folded(encoder, 32))
+        >>> norms(encoder), norms(fold_batch_norms(encoder, 32))
         (15, 0)
     """
     generator = torch.Generator().manual_seed(0)

@@ -99,10 +99,11 @@ def export_encoder(
         frame_features = _session(new / FRAMES)({CROPS: crops.numpy()})
         vectors = _session(new / TRACKLETS)({FEATURES: frame_features, LENGTHS: lengths.numpy()})
         expected = encoder.aggregate(features, [2, 3]).tracklet.numpy()
-        off = np.abs(vectors - expected).max() / max(np.abs(expected).max(), 1e-9)
-        if not off < CLOSE:  # also refuses NaN
+        deviation = np.abs(vectors - expected).max() / max(np.abs(expected).max(), 1e-9)
+        if not deviation < CLOSE:  # also refuses NaN
             raise PolyplinkError(
-                f"the vectors of {type(encoder).__name__} and of its graphs differ (by {off:.2g})",
+                f"the vectors of {type(encoder).__name__} and of its graphs differ "
+                f"(by {deviation:.2g})",
                 "give it a method pool_packed that computes the same as its aggregate",
             )
         if compute == "int8":

@@ -14,7 +14,7 @@ from polyplink.core.artefacts import KEY_DIGITS, content_key, file_key
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.text import short_repr
 from polyplink.data.origin import BoxesOrigin, read_origin
-from polyplink.encoders.adapt import unwrapped_tensors, wrapped
+from polyplink.encoders.adapt import unwrapped_tensors, wrap_encoder
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import AnyEncoderConfig, EncoderConfig, MveConfig, SfeConfig
 from polyplink.encoders.device import default_precision, memory_suffices, pick_device, place
@@ -222,7 +222,7 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
     """
     if getattr(config, "tone", 0.0) or getattr(config, "whiten", False):  # fitted after training
         encoder = build_started(replace(config, tone=0.0, whiten=False), init_from)
-        wrapped(encoder, config)  # refuses now what would be refused after the training
+        wrap_encoder(encoder, config)  # refuses now what would be refused after the training
         return encoder
     if init_from is None:
         return build_encoder(config)
@@ -250,7 +250,9 @@ def build_started(config: AnyEncoderConfig, init_from: Path | None = None) -> En
     return encoder
 
 
-def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> NetworkEmbedder:
+def random_encoder(
+    config: AnyEncoderConfig, device: torch.device, seed: int = 0
+) -> NetworkEmbedder:
     """An encoder with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -261,7 +263,7 @@ def untrained(config: AnyEncoderConfig, device: torch.device, seed: int = 0) -> 
 def baselines(encoder: NamedEncoder) -> list[NamedEncoder]:
     """Untrained baselines: the same network with random weights, and a colour histogram."""
     config, device = encoder.record.encoder, encoder.device
-    network = untrained(config, device)
+    network = random_encoder(config, device)
     key = f"untrained-{content_key(config)}"
     return [
         NamedEncoder("untrained encoder", key, network, device, encoder.prepare),

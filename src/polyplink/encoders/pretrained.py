@@ -65,7 +65,7 @@ def save_pretrained(
         )
     with atomic_folder(folder) as new:
         shutil.copyfile(path, new / HUB_FILE)
-        measured = [] if figures is None else _measured(figures, weights_id(path))
+        measured = [] if figures is None else _read_figures(figures, weights_id(path))
         write_config(new, record, {"mirrors": list(mirrors)}, measured, licence)
     return folder
 
@@ -92,7 +92,7 @@ def from_pretrained(folder: Path, device: str = "cpu") -> "LoadedEncoder":
     return load_encoder(folder, pick_device(device))
 
 
-def _measured(figures: Path, key: str) -> list[dict[str, str]]:
+def _read_figures(figures: Path, key: str) -> list[dict[str, str]]:
     """Rows of figures.csv with a value, of the weights with an id."""
     path = figures / "figures.csv" if figures.is_dir() else figures
     if not path.is_file():

@@ -248,7 +248,7 @@ def fit_timm(
     tensors = backbone_state(model, state)
     renamed = tensors.keys() != expected_state.keys()
     if renamed:
-        tensors = _by_order(expected_state, state) or tensors
+        tensors = _rename_by_order(expected_state, state) or tensors
     check_state(path, tensors, expected_state, _OTHER_MODEL)
     as_pretrained = config.preset == "own"
     size = config.size or (int(pretrained["input_size"][-1]) if as_pretrained else REFERENCE_SIZE)
@@ -273,7 +273,7 @@ def fit_timm(
     return FittedWeights(published, tensors, encoder, PrepareSettings(size=size), renamed)
 
 
-def _by_order(expected_state: State, state: State) -> dict[str, torch.Tensor] | None:
+def _rename_by_order(expected_state: State, state: State) -> dict[str, torch.Tensor] | None:
     """Rename tensors to those of a backbone by their order.
 
     Every pair must agree in shape and in the last part of the name ("weight", "running_var"); only

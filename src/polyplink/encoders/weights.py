@@ -111,7 +111,7 @@ def check_free(path: Path, digest: str | None = None) -> None:
         )
 
 
-def stored() -> list[Path]:
+def added_paths() -> list[Path]:
     """All added weights, by name."""
     return sorted(store_folder().glob(f"[!.]*{SUFFIX}"))
 
@@ -313,7 +313,7 @@ class Seen:
     validated: Sequence[tuple[str, str, str]] = ()
     datasets: Sequence[str] = ()
 
-    def joined(self, other: Seen) -> Seen:
+    def merged_with(self, other: Seen) -> Seen:
         """Add the data of another encoder, from which this one was trained; each row once."""
         return replace(
             self,
@@ -340,7 +340,7 @@ def seen_by(data: DataSet, trained: Sequence[str], validated: Sequence[str], sta
         start: Training data of the weights that the training started from.
     """
     seen = Seen(data.key, _rows_of(data, trained), _rows_of(data, validated))
-    return seen.joined(start)
+    return seen.merged_with(start)
 
 
 def seen_procedures(seen: Seen, data: DataSet, procedures: Sequence[str]) -> list[tuple[str, str]]:
@@ -509,7 +509,9 @@ def made_with(record: WeightsRecord) -> ShippedModel | None:
     return None
 
 
-def inherited(config: AnyEncoderConfig, init_from: Path | None) -> tuple[Seen, dict[str, str]]:
+def seen_before_training(
+    config: AnyEncoderConfig, init_from: Path | None
+) -> tuple[Seen, dict[str, str]]:
     """Data that an encoder has seen before training, and the id of its initial weights.
 
     Both are empty if it starts from random values, or from a backbone in a file without a record.

@@ -77,30 +77,30 @@ def choose(
             "count at least one procedure, all under the same settings",
         )
     fr = np.stack([c.rates["fr"] for c in counts]).mean(axis=0).round(DIGITS)  # (s,)
-    several = [c.rates["fpr"] for c in counts if c.polyps > 1]
+    fprs = [c.rates["fpr"] for c in counts if c.polyps > 1]
 
     # The right number of polyps.
     if purpose == "count":
-        off = np.stack(errors or [c.clusters - c.polyps for c in counts])  # (p, s)
-        badness = _smooth(np.abs(off).mean(axis=0)) + np.abs(_smooth(off.mean(axis=0))) / 2
+        deltas = np.stack(errors or [c.clusters - c.polyps for c in counts])  # (p, s)
+        badness = _smooth(np.abs(deltas).mean(axis=0)) + np.abs(_smooth(deltas.mean(axis=0))) / 2
         row = int(np.argmin(badness.round(DIGITS)))
-        fpr_there = float(np.mean([rates[row] for rates in several])) if several else None
+        fpr_there = float(np.mean([rates[row] for rates in fprs])) if fprs else None
         return Choice(row, "count", float(fr[row]), fpr_there)
 
     # Without procedures of several polyps, nothing penalises merging.
-    if not several:
+    if not fprs:
         row = int(np.argmin(fr))
         return Choice(row, "one_polyp_each", float(fr[row]), None)
-    fpr = np.stack(several).mean(axis=0).round(DIGITS)  # (s,)
+    fpr = np.stack(fprs).mean(axis=0).round(DIGITS)  # (s,)
 
     # Few wrong links: the lowest FR among the settings that fall least short of the precision.
     if purpose == "link":
         precision = np.stack([c.rates["precision"] for c in counts if c.polyps > 1])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # no linked pair: precision 1
-            right = np.nan_to_num(np.nanmean(precision, axis=0), nan=1.0)  # (s,)
-        short = np.maximum(LEAST_PRECISION - right, 0.0).round(DIGITS)
-        row = int(np.lexsort((fr, short))[0])
+            mean_precision = np.nan_to_num(np.nanmean(precision, axis=0), nan=1.0)  # (s,)
+        shortfall = np.maximum(LEAST_PRECISION - mean_precision, 0.0).round(DIGITS)
+        row = int(np.lexsort((fr, shortfall))[0])
         return Choice(row, "link", float(fr[row]), float(fpr[row]))
 
     # As published.

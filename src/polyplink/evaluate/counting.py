@@ -36,11 +36,11 @@ class Partitions:
     Attributes:
         labels: The distinct clusterings (p, n), in order of first occurrence; clusters are numbered
             from 0 in the order of their first tracklets.
-        of: Index of each clustering in `labels` (s,).
+        row_of: Index of each clustering in `labels` (s,).
     """
 
     labels: Codes
-    of: Ints
+    row_of: Ints
 
 
 @njit()
@@ -73,10 +73,10 @@ def partitions(labels: Labels) -> Partitions:
     rows = np.ascontiguousarray(labels)
     codes = np.empty(rows.shape, dtype=np.int32)
     _renumber_all(rows, int(rows.max(initial=0)) + 1, codes)
-    places: dict[bytes, int] = {}
-    of = [places.setdefault(row.tobytes(), len(places)) for row in codes]
-    first = np.unique(np.array(of, dtype=np.int64), return_index=True)[1]
-    return Partitions(codes[first], np.array(of, dtype=np.int64))
+    row_by_codes: dict[bytes, int] = {}
+    row_of = [row_by_codes.setdefault(row.tobytes(), len(row_by_codes)) for row in codes]
+    first = np.unique(np.array(row_of, dtype=np.int64), return_index=True)[1]
+    return Partitions(codes[first], np.array(row_of, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ProcedureCounts:
         fp: Number of pairs of two polyps in one cluster (s,).
         fn: Number of pairs of one polyp in two clusters (s,).
         tn: Number of pairs of two polyps in two clusters (s,).
-        cut: The distinct clusterings of the tracklets of known polyp.
+        partitions: The distinct clusterings of the tracklets of known polyp.
     """
 
     procedure: str
@@ -105,7 +105,7 @@ class ProcedureCounts:
     fp: Ints
     fn: Ints
     tn: Ints
-    cut: Partitions
+    partitions: Partitions
 
     @cached_property
     def rates(self) -> dict[str, Floats]:
@@ -164,19 +164,19 @@ def count_procedure(
         raise PolyplinkError(
             f"procedure {procedure!r} has no tracklet of known polyp", "leave it out of counting"
         )
-    cut = partitions(label_rows[:, labelled])
+    distinct = partitions(label_rows[:, labelled])
     place = {name: code for code, name in enumerate(dict.fromkeys(names))}
     polyp = np.array([place[name] for name in names], dtype=np.int64)  # (n,)
-    pairs = np.zeros((3, len(cut.labels)), dtype=np.int64)
-    _count(cut.labels, polyp, *pairs)
-    clusters, together, tp = pairs[:, cut.of]  # (s,) each
+    pairs = np.zeros((3, len(distinct.labels)), dtype=np.int64)
+    _count(distinct.labels, polyp, *pairs)
+    clusters, together, tp = pairs[:, distinct.row_of]  # (s,) each
     sizes = np.bincount(polyp)
     one_polyp = (sizes * (sizes - 1) // 2).sum()
     fp, fn = together - tp, one_polyp - tp
     tn = len(names) * (len(names) - 1) // 2 - tp - fp - fn
     unlabelled = len(polyps) - len(names)
     return ProcedureCounts(
-        procedure, len(names), unlabelled, len(place), clusters, tp, fp, fn, tn, cut
+        procedure, len(names), unlabelled, len(place), clusters, tp, fp, fn, tn, distinct
     )
 
 
@@ -244,11 +244,11 @@ def clinic_row(
         procedure; polyps (with a tracklet); counted (clusters); adenomas (polyps) and
         adenomas_counted (clusters classified as adenoma), both None if no histology is known.
     """
-    clusters, of = np.unique(np.asarray(labels), return_inverse=True)
+    clusters, cluster_of = np.unique(np.asarray(labels), return_inverse=True)
     labelled = np.array([kind is not None for kind in adenoma], dtype=np.bool_)
     adenomatous = np.array([bool(kind) for kind in adenoma], dtype=np.bool_)
-    votes = np.bincount(of, weights=adenomatous, minlength=clusters.size)
-    against = np.bincount(of, weights=labelled & ~adenomatous, minlength=clusters.size)
+    votes = np.bincount(cluster_of, weights=adenomatous, minlength=clusters.size)
+    against = np.bincount(cluster_of, weights=labelled & ~adenomatous, minlength=clusters.size)
     adenomas_counted = int(((votes > 0) & (votes >= against)).sum())  # a tie counts as an adenoma
     return {
         "procedure": procedure,

@@ -60,10 +60,10 @@ def summarise(folds: Sequence[Fold]) -> dict[str, Any]:
     if not folds:
         raise PolyplinkError("no procedure to average over", "count at least one procedure")
     errors = [fold["clusters"] - fold["polyps"] for fold in folds]
-    several = [fold for fold in folds if fold["polyps"] > 1]
+    with_several_polyps = [fold for fold in folds if fold["polyps"] > 1]
     summary: dict[str, Any] = {}
     for rate in rates().values():
-        averaged = folds if rate.over_all else several
+        averaged = folds if rate.over_all else with_several_polyps
         summary[rate.key] = Figure.mean_of([fold[rate.key] for fold in averaged])
     summary["bias"] = Figure.mean_of([float(error) for error in errors])
     summary["exact"] = errors.count(0) / len(folds)
@@ -278,12 +278,12 @@ def operating_curve(
     """
     if not counts:
         raise PolyplinkError("no procedure to average over", "count at least one procedure")
-    several = [c for c in counts if c.polyps > 1]
+    with_several_polyps = [c for c in counts if c.polyps > 1]
     means, nothing = {}, np.full(counts[0].clusters.size, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an empty mean is NaN, as intended
         for rate in rates().values():
-            rows = [c.rates[rate.key] for c in (counts if rate.over_all else several)]
+            rows = [c.rates[rate.key] for c in (counts if rate.over_all else with_several_polyps)]
             means[rate.key] = np.nanmean(rows, axis=0) if rows else nothing
     exact = np.mean([c.clusters == c.polyps for c in counts], axis=0)
     return means | {"converged": np.mean(converged, axis=0), "exact": exact}

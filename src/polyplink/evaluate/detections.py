@@ -57,27 +57,27 @@ def match_detections(
         iou: Smallest IoU of a match.
     """
     scores, hits, best, frames = [], [], [], []
-    for frame, (boxes, true) in enumerate(zip(predicted, truth, strict=True)):
+    for frame, (boxes, true_boxes) in enumerate(zip(predicted, truth, strict=True)):
         order = np.argsort(-boxes[:, 4], kind="stable")
-        free = box_iou(boxes[order, None, :4], true)
-        reached = np.full(len(true), -np.inf)
-        for place, row in enumerate(order):
-            candidate = int(free[place].argmax()) if len(true) else -1
-            hit = candidate >= 0 and free[place, candidate] >= iou
+        ious = box_iou(boxes[order, None, :4], true_boxes)
+        best_scores = np.full(len(true_boxes), -np.inf)
+        for rank, row in enumerate(order):
+            candidate = int(ious[rank].argmax()) if len(true_boxes) else -1
+            hit = candidate >= 0 and ious[rank, candidate] >= iou
             scores.append(boxes[row, 4])
             hits.append(hit)
             frames.append(frame)
             if hit:
-                reached[candidate] = boxes[row, 4]
-                free[:, candidate] = -1
-        best.append(reached)
+                best_scores[candidate] = boxes[row, 4]
+                ious[:, candidate] = -1
+        best.append(best_scores)
     by_score = np.argsort(-np.array(scores, float), kind="stable")
     return Matches(
         np.array(scores, float)[by_score],
         np.array(hits, bool)[by_score],
         np.concatenate(best) if best else np.empty(0),
         np.array(frames, np.int64)[by_score],
-        np.repeat(np.arange(len(truth)), [len(true) for true in truth]),
+        np.repeat(np.arange(len(truth)), [len(true_boxes) for true_boxes in truth]),
     )
 
 
@@ -101,14 +101,14 @@ def average_precision(matches: Matches, weights: Floats | None = None) -> float:
     if not polyps:
         return float("nan")
     counts = weights[matches.frames]
-    true = (counts * matches.hits).cumsum()
-    if not len(true):
+    true_positives = (counts * matches.hits).cumsum()
+    if not len(true_positives):
         return 0.0
-    precision = true / counts.cumsum().clip(1e-9)
+    precision = true_positives / counts.cumsum().clip(1e-9)
     precision = np.maximum.accumulate(precision[::-1])[::-1]
-    at = np.searchsorted(true / polyps, _RECALLS, side="left")
-    reached = precision[at.clip(max=len(precision) - 1)]
-    return float(np.where(at < len(precision), reached, 0).mean())
+    positions = np.searchsorted(true_positives / polyps, _RECALLS, side="left")
+    precision_at = precision[positions.clip(max=len(precision) - 1)]
+    return float(np.where(positions < len(precision), precision_at, 0).mean())
 
 
 def score_for_false_boxes(
@@ -122,11 +122,12 @@ def score_for_false_boxes(
         weights: Weight of each frame, for resamples; None for 1.
     """
     scores = np.concatenate([boxes[:, 4] for boxes in predicted])
-    times = np.ones(len(predicted)) if weights is None else weights
+    frame_weights = np.ones(len(predicted)) if weights is None else weights
     order = np.argsort(-scores, kind="stable")
-    counted = np.repeat(times, [len(boxes) for boxes in predicted])[order].cumsum()
-    beyond = np.searchsorted(counted, np.floor(per_frame * times.sum() + 1e-9), side="right")
-    return float(np.nextafter(scores[order[beyond]], 2)) if beyond < len(scores) else 0.0
+    n_boxes = np.repeat(frame_weights, [len(boxes) for boxes in predicted])[order].cumsum()
+    limit = np.floor(per_frame * frame_weights.sum() + 1e-9)
+    end = np.searchsorted(n_boxes, limit, side="right")
+    return float(np.nextafter(scores[order[end]], 2)) if end < len(scores) else 0.0
 
 
 def track_scores(empty: Sequence[Floats]) -> tuple[float, float]:

@@ -456,30 +456,30 @@ def _search(
         The searched grid; rows of each procedure's tracklets; its clusterings; and why there are no
         learned links, if they were requested.
     """
-    searched = {}
+    clusterings = {}
     rows = {
         samples.procedures[place]: np.flatnonzero(samples.procedure == place)
         for place in np.flatnonzero(samples.labelled_procedures)
     }
-    wanted = "links" in settings.grid
-    linked, no_links = _links(vectors, samples, rows, settings) if wanted else ({}, "")
-    grid = settings.grid if linked else without_links(settings.grid)
+    with_links = "links" in settings.grid
+    probabilities, no_links = _links(vectors, samples, rows, settings) if with_links else ({}, "")
+    grid = settings.grid if probabilities else without_links(settings.grid)
     if not grid and no_links:
         raise PolyplinkError(
             f"there are no learned links: {no_links}", "name another --clusterer too"
         )
     for procedure, tracklets in rows.items():
-        searched[procedure] = search(
+        clusterings[procedure] = search(
             visual(vectors[tracklets], settings.form),
             samples.positions[tracklets],
-            _in_frames(grid, samples.spans[procedure]) if settings.time == "frames" else grid,
-            P=linked.get(procedure),
+            _per_frame_grid(grid, samples.spans[procedure]) if settings.time == "frames" else grid,
+            P=probabilities.get(procedure),
             threads=settings.threads,
         )
-    return grid, rows, searched, no_links
+    return grid, rows, clusterings, no_links
 
 
-def _in_frames(grid: Grid, span: float) -> Grid:
+def _per_frame_grid(grid: Grid, span: float) -> Grid:
     """The grid with gammas per frame converted to gammas for positions in a span of frames."""
     return {
         name: [s.in_frames(span) if isinstance(s, TemporalAP) else s for s in settings]
@@ -519,46 +519,50 @@ def _count_and_track(
             fields["not_converged"] = float(1 - np.concatenate(converged).mean())
         figures = counting_figures(counts, grid_settings, settings.chosen_on, settings.purpose)
         folds, weights = figures.folds, settings.draws(len(figures.folds) or len(counts))
-        tracked = {c.procedure: truths[c.procedure].score(c.cut.labels) for c in counts if truths}
-        cut = {c.procedure: c.cut.of for c in counts}
+        scores_of = {
+            c.procedure: truths[c.procedure].score(c.partitions.labels) for c in counts if truths
+        }
+        partition_rows = {c.procedure: c.partitions.row_of for c in counts}
 
         # Every procedure under the setting chosen on others.
-        counted, settled, tracks = list[CountedProcedure](), [], []
+        counted_procedures, has_converged, tracks = list[CountedProcedure](), [], []
         for fold in folds:
             procedure, setting = fold["procedure"], fold["choice"].row
-            clusterings, is_known = searched[procedure][name], samples.labelled[rows[procedure]]
-            tracklets = rows[procedure][is_known].tolist()
-            labels = clusterings.labels[setting][is_known]
-            settled.append(bool(clusterings.converged[setting]))
+            clusterings, is_labelled = searched[procedure][name], samples.labelled[rows[procedure]]
+            tracklets = rows[procedure][is_labelled].tolist()
+            labels = clusterings.labels[setting][is_labelled]
+            has_converged.append(bool(clusterings.converged[setting]))
             adenomas = [adenoma[row] if adenoma else None for row in tracklets]
             truth = samples.polyp[tracklets].tolist()
             clinic = clinic_row(procedure, labels, truth, adenomas)
-            counted.append(CountedProcedure(fold, labels, np.asarray(truth), clinic))
+            counted_procedures.append(CountedProcedure(fold, labels, np.asarray(truth), clinic))
             if truths:
-                tracks.append(tracked[procedure].take(cut[procedure][setting]))
+                tracks.append(scores_of[procedure].take(partition_rows[procedure][setting]))
             columns = {
                 "clusterer": name,
                 "procedure_id": procedure,
                 "tracklet_id": [samples.tracklet_ids[row] for row in tracklets],
                 "cluster": pl.Series(labels, dtype=pl.Int64),
                 "track": pl.Series(tracks[-1].track, dtype=pl.Int64) if truths else None,
-                "converged": settled[-1],
+                "converged": has_converged[-1],
             }
             assignments.append(pl.DataFrame(columns, schema_overrides={"track": pl.Int64}))
 
         # Figures of these settings, and of each setting for all procedures.
         curve: dict[str, Floats] = {}
         if "counting" in settings.tasks:
-            rates = clinic_figures([dict(procedure.clinic) for procedure in counted])
+            rates = clinic_figures([dict(procedure.clinic) for procedure in counted_procedures])
             counting = metrics_of("counting", settings.metrics)
-            measures |= counting_measures(name, counted, weights, counting)
+            measures |= counting_measures(name, counted_procedures, weights, counting)
             curve |= operating_curve(counts, converged)
-            fields["counting"][name], fields["converged"][name] = figures, tuple(settled)
+            fields["counting"][name], fields["converged"][name] = figures, tuple(has_converged)
             fields["clinic"] |= {name: rates} if rates else {}
         if truths:
             tracking = metrics_of("tracking", settings.metrics)
             measures |= tracking_measures(name, tracks, weights, tracking)
-            curve |= tracking_curve([tracked[p] for p in rows], [cut[p] for p in rows], tracking)
+            curve |= tracking_curve(
+                [scores_of[p] for p in rows], [partition_rows[p] for p in rows], tracking
+            )
             fields["tracking"][name] = tracking_rows(tracks, truths, tracking)
         # One row per setting: its parameters, then its figures; undefined is null.
         setting_rows = [{"clusterer": name} | vars(setting) for setting in grid_settings]

@@ -425,8 +425,9 @@ def _contested(pairs: Overlaps, use: Flags) -> Flags:
     true, detected = pairs.true[use], pairs.detected[use]
     flags = np.zeros(pairs.starts.size - 1, dtype=np.bool_)
     if true.size:
-        busy = (np.bincount(true)[true] > 1) | (np.bincount(detected)[detected] > 1)  # (u,)
-        flags[np.searchsorted(pairs.starts, np.flatnonzero(use)[busy], side="right") - 1] = True
+        has_rival = (np.bincount(true)[true] > 1) | (np.bincount(detected)[detected] > 1)  # (u,)
+        frames = np.searchsorted(pairs.starts, np.flatnonzero(use)[has_rival], side="right") - 1
+        flags[frames] = True
     return flags
 
 
@@ -581,16 +582,16 @@ def _assign_frame(frame: int, pairs: Overlaps, score: Floats, matched: Flags) ->
     true, detected, _, starts, true_rows, detected_rows = pairs
     i, j = true_rows[frame, 0], detected_rows[frame, 0]
     rows, columns = true_rows[frame, 1] - i, detected_rows[frame, 1] - j
-    wide = rows <= columns
+    is_wide = rows <= columns
     cost = np.zeros((min(rows, columns), max(rows, columns)))
     for p in range(starts[frame], starts[frame + 1]):
         row, column = true[p] - i, detected[p] - j
-        if wide:
+        if is_wide:
             cost[row, column] = -score[p]
         else:
             cost[column, row] = -score[p]
     partner = assign(cost)
     for p in range(starts[frame], starts[frame + 1]):
         row, column = true[p] - i, detected[p] - j
-        chosen = partner[row] == column if wide else partner[column] == row
+        chosen = partner[row] == column if is_wide else partner[column] == row
         matched[p] = score[p] > 0 and chosen

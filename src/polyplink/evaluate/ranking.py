@@ -232,7 +232,7 @@ def rank_matches(grouped: Grouped) -> RankedMatches:
     )
 
     # Blocks of similarities on and above the diagonal, in float32; threads share them.
-    narrow = rows.astype(np.float32)  # n d
+    float32_rows = rows.astype(np.float32)  # n d
     side = max(1, min(BLOCK, n))
     slack = tolerance(width) + UNIT32 * 2  # bounds are rounded to float32, too
 
@@ -240,17 +240,18 @@ def rank_matches(grouped: Grouped) -> RankedMatches:
         """`before` (m, 2), and the nearest row (n,) with its cosine (n,), in some of the blocks."""
         before = np.zeros((similarity.size, 2), dtype=np.int64)
         nearest, cosine = np.full(n, -1), np.full(n, -np.inf)
-        room, mirror_room = np.empty((2, side * side), dtype=np.float32)
+        buffer, mirror_buffer = np.empty((2, side * side), dtype=np.float32)
         for i, j in corners:
-            left, right = narrow[i : i + side], narrow[j : j + side]
+            left, right = float32_rows[i : i + side], float32_rows[j : j + side]
             shape = len(left), len(right)
-            near = np.matmul(left, right.T, out=room[: shape[0] * shape[1]].reshape(shape))  # a b
-            blocks = [((i, j), near)]
+            product = buffer[: shape[0] * shape[1]].reshape(shape)  # a b
+            np.matmul(left, right.T, out=product)
+            blocks = [((i, j), product)]
             if i == j:
-                np.fill_diagonal(near, -2.0)  # exclude the query itself
+                np.fill_diagonal(product, -2.0)  # exclude the query itself
             else:  # a block is used twice: rows query columns, and columns query rows
-                mirror = mirror_room[: near.size].reshape(shape[::-1])  # b a
-                np.copyto(mirror, near.T)
+                mirror = mirror_buffer[: product.size].reshape(shape[::-1])  # b a
+                np.copyto(mirror, product.T)
                 blocks.append(((j, i), mirror))
             for corner, scores in blocks:
                 _count_before(scores, corner, gallery, slack, before)
@@ -285,21 +286,21 @@ def rank_matches(grouped: Grouped) -> RankedMatches:
 
 @njit(error_model="numpy")
 def _count_before(
-    near: Singles, corner: tuple[int, int], gallery: _Gallery, slack: float, before: Ints
+    scores: Singles, corner: tuple[int, int], gallery: _Gallery, slack: float, before: Ints
 ) -> None:
     """Count the columns of a block that are ranked before each match of its rows.
 
     Args:
-        near: Similarities (a, b) in float32.
+        scores: Similarities (a, b) in float32.
         corner: The block's first query and its first gallery row.
         gallery: All rows and matches.
-        slack: Upper bound of the error of `near`.
+        slack: Upper bound of the error of `scores`.
         before: Counts of all blocks so far, for other procedures and the query's own (m, 2);
             changed.
     """
     rows, similarity, first = gallery.rows, gallery.similarity, gallery.first
-    width = near.shape[1]
-    for i in range(near.shape[0]):
+    width = scores.shape[1]
+    for i in range(scores.shape[0]):
         row = corner[0] + i
         # Columns of the query's procedure are [a, d), and of its polyp [b, c) among them.
         a = min(max(gallery.procedure_start[row] - corner[1], 0), width)
@@ -309,15 +310,15 @@ def _count_before(
         for k in range(first[row], first[row + 1]):
             for column, begin, end in ((0, 0, a), (1, a, b), (1, c, d), (0, d, width)):
                 if begin < end:
-                    others = rows[corner[1] + begin :]
+                    other_rows = rows[corner[1] + begin :]
                     before[k, column] += _at_least(
-                        near[i, begin:end], similarity[k], slack, rows[row], others
+                        scores[i, begin:end], similarity[k], slack, rows[row], other_rows
                     )
 
 
 @njit(error_model="numpy")
 def _find_nearer(  # noqa: PLR0917
-    near: Singles,
+    scores: Singles,
     highest: Singles,
     corner: tuple[int, int],
     gallery: _Gallery,
@@ -326,13 +327,13 @@ def _find_nearer(  # noqa: PLR0917
 ) -> None:
     """Search a block (see `_count_before`) for columns nearer to its rows than the nearest so far.
 
-    highest (a,) is the maximum of each row of near; `nearest_so_far` is the nearest row (n,), -1
+    highest (a,) is the maximum of each row of scores; `nearest_so_far` is the nearest row (n,), -1
     for none, and its exact cosine (n,); changed.
     """
     rows, order = gallery.rows, gallery.order
     similarity, first = gallery.similarity, gallery.first
     nearest, cosine = nearest_so_far
-    for i in range(near.shape[0]):
+    for i in range(scores.shape[0]):
         row = corner[0] + i
         # The nearest row is at least as similar as the best match.
         bound = cosine[row]
@@ -340,9 +341,9 @@ def _find_nearer(  # noqa: PLR0917
             bound = max(bound, similarity[first[row]])
         if highest[i] < np.float32(bound - slack):
             continue
-        for j in range(near.shape[1]):
+        for j in range(scores.shape[1]):
             candidate = corner[1] + j
-            if near[i, j] < np.float32(bound - slack) or candidate == row:
+            if scores[i, j] < np.float32(bound - slack) or candidate == row:
                 continue
             exact = exact_cosine(rows[row], rows[candidate])
             tied = exact == cosine[row] and order[candidate] < order[nearest[row]]
@@ -352,22 +353,22 @@ def _find_nearer(  # noqa: PLR0917
 
 
 @njit(error_model="numpy")
-def _at_least(near: Singles, level: float, slack: float, query: Floats, gallery: Floats) -> int:
+def _at_least(scores: Singles, level: float, slack: float, query: Floats, gallery: Floats) -> int:
     """Number of scores (n,) in float32 that are at least the exact similarity `level`.
 
     They are scores of a query (d,) with the first rows of a gallery (n or more, d).
     """
     low, high = np.float32(level - slack), np.float32(level + slack)
-    maybe, surely = _count_between(near, low, high)
+    maybe, surely = _count_between(scores, low, high)
     if maybe == surely:  # nearly always: no score is ambiguous
         return surely
-    for begin in range(0, near.size, FINE):
-        end = min(begin + FINE, near.size)
-        maybe, above = _count_between(near[begin:end], low, high)
+    for begin in range(0, scores.size, FINE):
+        end = min(begin + FINE, scores.size)
+        maybe, above = _count_between(scores[begin:end], low, high)
         if maybe == above:
             continue
         for j in range(begin, end):
-            if low <= near[j] <= high and exact_cosine(query, gallery[j]) >= level:
+            if low <= scores[j] <= high and exact_cosine(query, gallery[j]) >= level:
                 surely += 1
     return surely
 
@@ -375,11 +376,11 @@ def _at_least(near: Singles, level: float, slack: float, query: Floats, gallery:
 # Counts are float32, exact up to 16 million, so that they are as wide as the scores: numba widens
 # integer sums to 64 bits. As whole numbers, they may be added in any order.
 @njit(fastmath={"reassoc", "nsz"})
-def _count_between(near: Singles, low: np.float32, high: np.float32) -> tuple[int, int]:
-    """Number of scores near (n,), at most 2^24, that are at least `low`, and above `high`."""
-    unit, zero = np.float32(1), np.float32(0)
+def _count_between(scores: Singles, low: np.float32, high: np.float32) -> tuple[int, int]:
+    """Number of `scores` (n,), at most 2^24, that are at least `low`, and above `high`."""
+    one, zero = np.float32(1), np.float32(0)
     at_least, above = zero, zero
-    for j in range(near.size):
-        at_least += unit if near[j] >= low else zero
-        above += unit if near[j] > high else zero
+    for j in range(scores.size):
+        at_least += one if scores[j] >= low else zero
+        above += one if scores[j] > high else zero
     return int(at_least), int(above)

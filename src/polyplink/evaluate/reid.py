@@ -177,13 +177,13 @@ def count_negatives(grouped: Grouped, values: Floats, edges: Floats) -> tuple[In
     def work(jobs: Iterator[tuple[int, int]]) -> Floats:
         """Columns `_AROUND` and `_TIED` (u + 1, 2) of the pairs with rows of some procedures."""
         records = none_counted.copy()
-        room = np.empty(ROWS * COLUMNS)
+        buffer = np.empty(ROWS * COLUMNS)
         for start, end in jobs:
             for i in range(start, end, ROWS):
                 left = rows[i : min(i + ROWS, end)]  # (a, d)
                 for j in range(i, len(rows), COLUMNS):
                     right = rows[j : j + COLUMNS]  # (b, d)
-                    scores = room[: len(left) * len(right)].reshape(len(left), len(right))
+                    scores = buffer[: len(left) * len(right)].reshape(len(left), len(right))
                     np.matmul(left, right.T, out=scores)
                     _count(scores, (i, j), *groups, table, records, bins)
         return records[:, [_AROUND, _TIED]]
@@ -258,7 +258,7 @@ class Reid:
     counts: PairCounts | None
 
 
-def _pooled(times: Ints, below: Ints, up_to: Ints, total: int) -> tuple[float, float]:
+def _areas(times: Ints, below: Ints, up_to: Ints, total: int) -> tuple[float, float]:
     """AUROC and average precision from counts at rising levels (u,).
 
     times is the number of positives at each level, below the number of negatives below it, up_to
@@ -304,7 +304,7 @@ def reidentify(vectors: npt.ArrayLike, samples: Samples) -> Reid:
     around, tied, binned_negatives = count_negatives(grouped, levels, edges)
     times = np.diff(np.searchsorted(np.sort(positive), levels, side="right"), prepend=0)
     up_to = np.cumsum(around)
-    auroc, aupr = _pooled(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
+    auroc, aupr = _areas(times, up_to[:-1] - tied[:-1], up_to[:-1], int(up_to[-1]))
 
     # All pairs by bin, for the bootstrap.
     bins = edges.size + 1
@@ -355,7 +355,7 @@ def published_reid(vectors: npt.ArrayLike, samples: Samples) -> tuple[float, flo
     around, tied, _ = count_negatives(grouped, limits / SCALE, limits[:1] / SCALE)
     below_limit = (np.cumsum(around) - tied)[:-1]
     below, up_to = (below_limit[np.searchsorted(limits, limit)] for limit in min_scores)
-    return _pooled(times, below, up_to, negatives)
+    return _areas(times, below, up_to, negatives)
 
 
 def sigmoids(scores: Floats) -> npt.NDArray[np.float32]:
@@ -395,22 +395,22 @@ def resample_reid(counts: PairCounts, weights: Weights) -> tuple[Floats, Floats]
     auroc, aupr = np.empty((2, len(weights)))
     positives = counts.positives.astype(np.float64)  # (procedures, bins)
     filled = np.flatnonzero(positives.any(axis=0))
-    read = np.unique(np.concatenate([[0], filled, filled + 1]))  # (k,); the first has all pairs
-    at, above = np.searchsorted(read, (filled, filled + 1))
-    negatives = _NegativePairs.of(counts, read, int(weights.max(initial=0)))
-    hits, positives = _or_above(positives, filled), positives[:, filled]
+    columns = np.unique(np.concatenate([[0], filled, filled + 1]))  # (k,); the first has all pairs
+    at, above = np.searchsorted(columns, (filled, filled + 1))
+    negatives = _NegativePairs.of(counts, columns, int(weights.max(initial=0)))
+    hits, positives = _sum_from_bins(positives, filled), positives[:, filled]
     for start in range(0, len(weights), CHUNK):
         w = weights[start : start + CHUNK].astype(np.float64)  # (chunk, procedures)
         part = slice(start, start + len(w))
-        true, false = w @ positives, negatives.drawn(w)  # (chunk, filled), (chunk, k)
-        n_true, n_false, false_at = true.sum(axis=1), false[:, 0], false[:, at]
+        drawn_true, drawn_false = w @ positives, negatives.drawn(w)  # (chunk, filled), (chunk, k)
+        n_true, n_false, false_at = drawn_true.sum(axis=1), drawn_false[:, 0], drawn_false[:, at]
         # Twice the number of misordered pairs, of which those in the same bin count half.
-        misordered = _dot(true, false_at) + _dot(true, false[:, above])
+        misordered = _dot(drawn_true, false_at) + _dot(drawn_true, drawn_false[:, above])
         with np.errstate(invalid="ignore", divide="ignore"):
             auroc[part] = 1.0 - misordered / (2.0 * n_true * n_false)
             true_at = w @ hits  # (chunk, filled)
             precision = true_at / np.maximum(true_at + false_at, 1.0)
-            aupr[part] = np.where(n_false > 0, _dot(true, precision) / n_true, np.nan)
+            aupr[part] = np.where(n_false > 0, _dot(drawn_true, precision) / n_true, np.nan)
     return auroc, aupr
 
 
@@ -444,7 +444,7 @@ class _NegativePairs:
         rows: Any = np.empty((len(negatives), bins.size), np.float32 if single else np.float64)
         step = max(1, ROOM // negatives.shape[1])
         for start in range(0, len(negatives), step):
-            rows[start : start + step] = _or_above(negatives[start : start + step], bins)
+            rows[start : start + step] = _sum_from_bins(negatives[start : start + step], bins)
         blocks, begin = [], 0
         for end in range(1, procedures + 1):
             over = end == procedures or procedures * (end + 1 - begin) > BLOCK
@@ -468,11 +468,11 @@ class _NegativePairs:
         return sums
 
 
-def _or_above(counts: npt.NDArray[Any], bins: Ints) -> npt.NDArray[Any]:
+def _sum_from_bins(counts: npt.NDArray[Any], bins: Ints) -> npt.NDArray[Any]:
     """Cumulative counts of some bins and all higher ones (rows, k); 0 after the last bin."""
-    above = np.zeros((len(counts), counts.shape[1] + 1), dtype=counts.dtype)
-    np.cumsum(counts[:, ::-1], axis=1, out=above[:, -2::-1])
-    return above[:, bins]
+    sums = np.zeros((len(counts), counts.shape[1] + 1), dtype=counts.dtype)
+    np.cumsum(counts[:, ::-1], axis=1, out=sums[:, -2::-1])
+    return sums[:, bins]
 
 
 AUROC = Metric(

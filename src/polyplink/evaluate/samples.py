@@ -95,14 +95,14 @@ class Samples:
                 f"tracklet {tracklet_ids[repeated[0]]!r} occurs twice (row {repeated[0]})",
                 "give each tracklet one row",
             )
-        home: dict[str, str] = {}
+        procedure_of: dict[str, str] = {}
         for polyp, procedure in zip(polyps, procedures, strict=True):
-            if polyp is not None and home.setdefault(polyp, procedure) != procedure:
+            if polyp is not None and procedure_of.setdefault(polyp, procedure) != procedure:
                 raise PolyplinkError(
-                    f"polyp {polyp!r} is in procedures {home[polyp]!r} and {procedure!r}",
+                    f"polyp {polyp!r} is in procedures {procedure_of[polyp]!r} and {procedure!r}",
                     "use different names of polyps in different procedures",
                 )
-        if not home:
+        if not procedure_of:
             raise PolyplinkError(
                 "no tracklet has a known polyp", "give a --part with annotated polyps"
             )
@@ -300,10 +300,10 @@ class TrackletBoxes:
                 "give every tracklet one run of boxes, one after the other",
             )
         falls = np.flatnonzero(np.diff(self.frame) <= 0) + 1
-        inside = falls[~np.isin(falls, self.offset)]
-        if inside.size:
+        unsorted = falls[~np.isin(falls, self.offset)]
+        if unsorted.size:
             raise PolyplinkError(
-                f"frame {self.frame[inside[0]]} (box {inside[0]}) does not come after the one "
+                f"frame {self.frame[unsorted[0]]} (box {unsorted[0]}) does not come after the one "
                 "before it in its tracklet",
                 "sort the boxes of a tracklet by frame, one box per frame",
             )
@@ -349,8 +349,8 @@ def find_concurrent(tracklets: TrackletBoxes) -> tuple[Ints, Flags, Flags]:
     frame, box = tracklets.frame[order], tracklets.box[order]
     place = np.argsort(by_first)[tracklets.owner()[order]]  # of every box's tracklet (d,)
     i, j = _in_one_frame(frame, frame)
-    earlier = place[i] < place[j]
-    i, j = i[earlier], j[earlier]
+    is_earlier = place[i] < place[j]
+    i, j = i[is_earlier], j[is_earlier]
     together, touching = np.zeros((2, n, n), dtype=np.bool_)  # by later and earlier tracklet
     together[place[j], place[i]] = True
     touch = box_iou(box[i], box[j]) > 0

@@ -52,10 +52,10 @@ def evaluation_settings(
             setting is of a task that is not requested.
     """
     all_tasks = (*TASKS, *PROBES)
-    task_names = _with_all(tasks, all_tasks) or TASKS
+    task_names = _expand_all(tasks, all_tasks) or TASKS
     for task in task_names:
         find_named("task", task, dict.fromkeys(all_tasks))
-    clusterer_names = _with_all(clusterers, [*CLUSTERERS]) or USUAL_CLUSTERERS
+    clusterer_names = _expand_all(clusterers, [*CLUSTERERS]) or USUAL_CLUSTERERS
     settings = EvaluationSettings(
         grid=find_grid(grid, CLUSTERERS.take(clusterer_names)),
         form=visual,
@@ -104,7 +104,7 @@ def refuse_unread(tasks: Sequence[str], values: Mapping[str, object]) -> None:
             )
 
 
-def _with_all(names: Sequence[str], all_names: Sequence[str]) -> list[str]:
+def _expand_all(names: Sequence[str], all_names: Sequence[str]) -> list[str]:
     """The names without repetition, with `all_names` in place of "all"."""
     expanded = ([*all_names] if name == "all" else [name] for name in names)
     return list(dict.fromkeys(chain.from_iterable(expanded)))

@@ -169,11 +169,11 @@ def without_doubles(tracklets: TrackletBoxes) -> tuple[TrackletBoxes, Ints]:
     polyp = tracklets.polyp[owner]
     order = np.lexsort((rank[owner], tracklets.frame, polyp))
     repeats = (np.diff(polyp[order]) == 0) & (np.diff(tracklets.frame[order]) == 0)
-    single = np.sort(order[np.append(True, ~repeats)])
-    rows, counts = np.unique(owner[single], return_counts=True)
+    first_boxes = np.sort(order[np.append(True, ~repeats)])
+    rows, counts = np.unique(owner[first_boxes], return_counts=True)
     offset = np.concatenate([[0], np.cumsum(counts)])
     single_boxes = TrackletBoxes(
-        tracklets.polyp[rows], offset, tracklets.frame[single], tracklets.box[single]
+        tracklets.polyp[rows], offset, tracklets.frame[first_boxes], tracklets.box[first_boxes]
     )
     return single_boxes, rows
 

@@ -99,7 +99,7 @@ def processes(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    fabric_of = partial(_joined, count, device.type, port, has_unused)
+    fabric_of = partial(_join, count, device.type, port, has_unused)
     with worker_pool(count - 1, HEAVY) as pool:
         futures = [
             pool.submit(_follow, fabric_of, rank, count, task, arguments)
@@ -123,7 +123,7 @@ def processes(
 
 
 @contextmanager
-def _joined(count: int, kind: str, port: int, has_unused: bool, rank: int) -> Iterator[Any]:
+def _join(count: int, kind: str, port: int, has_unused: bool, rank: int) -> Iterator[Any]:
     """A Fabric of process `rank` of `count` on this machine, connected with the others.
 
     Args:
@@ -199,17 +199,17 @@ class _Gather(torch.autograd.Function):
         """Gather values (m * k, ...), k rows per view; `counts` are the views of each process."""
         ctx.counts, gathered = counts, []
         for value in values:
-            per = len(value) // counts[distributed.get_rank()]  # rows per view
-            padded = value.new_zeros(max(counts) * per, *value.shape[1:])
+            rows_per_view = len(value) // counts[distributed.get_rank()]
+            padded = value.new_zeros(max(counts) * rows_per_view, *value.shape[1:])
             padded[: len(value)] = value
             all_padded = [torch.empty_like(padded) for _ in counts]
             distributed.all_gather(all_padded, padded)
             rows = zip(all_padded, counts, strict=True)
-            gathered.append(torch.cat([part[: count * per] for part, count in rows]))
+            gathered.append(torch.cat([part[: count * rows_per_view] for part, count in rows]))
         return tuple(gathered)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *grad_outputs: torch.Tensor) -> tuple[Any, ...]:
         # Every process computes the same loss from the same rows, so the gradient of the rows that
         # a process embedded is complete: no sum over processes is needed. Averaging over processes
         # then divides by their number, although only one process has the gradient of each row:
@@ -217,10 +217,10 @@ class _Gather(torch.autograd.Function):
         # processes agree on which parameters receive gradients.
         rank, world = distributed.get_rank(), len(ctx.counts)
         gradients = []
-        for slope in slopes:
-            per = len(slope) // sum(ctx.counts)
-            first = sum(ctx.counts[:rank]) * per
-            gradients.append(slope[first : first + ctx.counts[rank] * per] * world)
+        for gradient in grad_outputs:
+            rows_per_view = len(gradient) // sum(ctx.counts)
+            first = sum(ctx.counts[:rank]) * rows_per_view
+            gradients.append(gradient[first : first + ctx.counts[rank] * rows_per_view] * world)
         return None, *gradients
 
 

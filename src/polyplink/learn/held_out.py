@@ -30,7 +30,7 @@ def hold_out(patient_of: Mapping[str, str], every: int) -> tuple[list[str], list
     """
     by_name = dict(sorted(patient_of.items()))
     held = _groups(by_name)[every - 1 :: every] if every else []
-    training, held_out = _divided(by_name, held)
+    training, held_out = _divide(by_name, held)
     if not training:
         raise PolyplinkError(
             f"{many(len(by_name), 'procedure')}, {len(held_out)} of them held out: none left for "
@@ -59,7 +59,7 @@ def hold_out_share(
     groups = _groups(group_of)
     count = min(round(share * len(groups)) or int(share > 0), max(len(groups) - 1, 0))
     held = [groups[(2 * k + 1) * len(groups) // (2 * count)] for k in range(count)]
-    return _divided(group_of, held)
+    return _divide(group_of, held)
 
 
 def _groups(group_of: Mapping[Name, str]) -> Sequence[str]:
@@ -67,7 +67,7 @@ def _groups(group_of: Mapping[Name, str]) -> Sequence[str]:
     return list(dict.fromkeys(group_of.values()))
 
 
-def _divided(
+def _divide(
     group_of: Mapping[Name, str], held: Collection[str]
 ) -> tuple[dict[Name, str], dict[Name, str]]:
     """The names of the groups that are not held out, and of those that are."""

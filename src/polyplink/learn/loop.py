@@ -72,12 +72,12 @@ def validation_bags(config: TrainConfig, data: FragmentSet) -> dict[str, EpochBa
     """
     validation, size = config.validation, _validation_size(config)
     rng = rng_of(config.seed, _LABELS)
-    labelled = view_bags(data.polyps, data.labelled, validation.views, size, rng)
+    labelled_bags = view_bags(data.polyps, data.labelled, validation.views, size, rng)
     rng = rng_of(config.seed, _TIME)
     with BAGS.running(config.bags.kind):
         drawn = config.bags.draw_validation(data, validation.tau, size, rng)
     return {
-        "labels": EpochBags(data.rows, labelled),
+        "labels": EpochBags(data.rows, labelled_bags),
         "bags": checked_bags(config.bags.kind, drawn, data),
     }
 
@@ -131,8 +131,8 @@ def is_best(row: Row, history: Sequence[Row], select: str) -> bool:
     if select == "last":
         return True
     column = f"loss_{select}"
-    earlier = [r[column] for r in history if not math.isnan(r[column])]
-    return not earlier or row[column] < min(earlier)
+    earlier_losses = [r[column] for r in history if not math.isnan(r[column])]
+    return not earlier_losses or row[column] < min(earlier_losses)
 
 
 def is_over(history: Sequence[Row], config: ValidationConfig) -> bool:

@@ -140,7 +140,7 @@ class Model:
             with precision(data.device, recipe.optim.precision):
                 tracklets, frames = self.network(crops, [length] * len(local_clips))  # m d, m*s d
         tracklets, frames = gather(tracklets, frames, len(clips), world)  # n d, n*s d
-        return labelled(data, clips, batch, tracklets, frames)
+        return views_of_clips(data, clips, batch, tracklets, frames)
 
     def set_rate(self, progress: float) -> None:
         """Set the learning rate for the progress of the training, from 0 to 1."""
@@ -204,7 +204,7 @@ def loss_of(loss: AnyLoss, views: Views) -> torch.Tensor:
     )
 
 
-def labelled(
+def views_of_clips(
     data: FragmentSet,
     clips: np.ndarray,
     batch: Batch,

@@ -88,10 +88,10 @@ def anchored_noise_aware(
     positive = masked_logsumexp(logits, positives)  # n
     # The second sum of the denominator: first, for every member, over the anchors of other bags,
     # then over the members of the bag.
-    apart = ~same_bag if procedure is None else procedure[:, None] != procedure[None, :]  # n n
-    foreign = masked_logsumexp(logits.T, apart & anchor[None, :])  # n, by member z
-    against = masked_logsumexp(foreign.expand_as(logits), members)  # n
-    rows = torch.logaddexp(positive, against) - positive
+    of_others = ~same_bag if procedure is None else procedure[:, None] != procedure[None, :]  # n n
+    foreign = masked_logsumexp(logits.T, of_others & anchor[None, :])  # n, by member z
+    negative = masked_logsumexp(foreign.expand_as(logits), members)  # n
+    rows = torch.logaddexp(positive, negative) - positive
     return mean_over(rows, positives.any(dim=1))
 
 

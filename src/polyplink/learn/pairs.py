@@ -30,22 +30,22 @@ def gaussian_partner(
     from scipy.special import ndtr, ndtri  # noqa: PLC0415 - slow to import
 
     left, right = place, count - 1 - place  # indices on either side
-    nearest = ndtr(-0.5 / deviation)
+    nearest_mass = ndtr(-0.5 / deviation)
 
     # A side, by its mass. If the deviation is so small that no mass remains, a side that exists.
-    below = np.maximum(nearest - ndtr(-(left + 0.5) / deviation), 0.0)
-    above = np.maximum(nearest - ndtr(-(right + 0.5) / deviation), 0.0)
-    has_mass = below + above > 0
-    below = np.where(has_mass, below, (left > 0).astype(float))
-    above = np.where(has_mass, above, (right > 0).astype(float))
-    goes_left = rng.random(len(place)) * (below + above) < below
+    mass_left = np.maximum(nearest_mass - ndtr(-(left + 0.5) / deviation), 0.0)
+    mass_right = np.maximum(nearest_mass - ndtr(-(right + 0.5) / deviation), 0.0)
+    has_mass = mass_left + mass_right > 0
+    mass_left = np.where(has_mass, mass_left, (left > 0).astype(float))
+    mass_right = np.where(has_mass, mass_right, (right > 0).astype(float))
+    goes_left = rng.random(len(place)) * (mass_left + mass_right) < mass_left
 
     # A distance on this side.
     longest = np.where(goes_left, left, right)
-    tail = ndtr(-(longest + 0.5) / deviation)
-    drawn = tail + rng.random(len(place)) * (nearest - tail)
+    farthest_mass = ndtr(-(longest + 0.5) / deviation)
+    drawn_mass = farthest_mass + rng.random(len(place)) * (nearest_mass - farthest_mass)
     with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.rint(-ndtri(drawn) * deviation)
+        distance = np.rint(-ndtri(drawn_mass) * deviation)
     distance = np.where(np.isfinite(distance), distance, 1)
     distance = np.minimum(np.maximum(distance, 1), longest).astype(np.int64)
     return np.asarray(np.where(goes_left, place - distance, place + distance))
@@ -120,7 +120,7 @@ def draw_strides(
     return np.asarray(np.where(fits[:, 0], 1 + (bound <= target).sum(axis=1), 0))
 
 
-def _below(bound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _draw_below(bound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Uniform (b,) int64 from 0 to bound - 1; 0 where `bound` is below 1."""
     return np.asarray(np.floor(rng.random(len(bound)) * np.maximum(bound, 1)).astype(np.int64))
 
@@ -133,7 +133,7 @@ def one_part(count: np.ndarray, length: int, longest: int, rng: np.random.Genera
     the part is the start of the tracklet; in a shorter tracklet the last crop is repeated.
     """
     stride = draw_strides(count, length, np.ones(longest), rng)
-    start = np.where(stride > 0, _below(count - length * stride, rng), 0)
+    start = np.where(stride > 0, _draw_below(count - length * stride, rng), 0)
     places = start[:, None] + np.maximum(stride, 1)[:, None] * np.arange(length)  # b s
     return np.asarray(np.minimum(places, count[:, None] - 1))
 
@@ -159,9 +159,9 @@ def two_parts(count: np.ndarray, length: int, longest: int, rng: np.random.Gener
     half = count // 2
     stride = draw_strides(half, length, np.arange(1.0, longest + 1), rng)
     fits = stride > 0
-    room = half - length * stride
-    first = _below(room, rng)
-    second = first + length * stride + _below(room, rng)
+    n_starts = half - length * stride
+    first = _draw_below(n_starts, rng)
+    second = first + length * stride + _draw_below(n_starts, rng)
     start = np.where(fits, [first, second], [np.zeros_like(half), half]).T  # b 2
     last = np.stack([np.where(fits, count, half), count], axis=1) - 1  # b 2
     step = np.maximum(stride, 1)[:, None, None]
@@ -229,8 +229,8 @@ def draw_of_polyps(
     # The tracklet at this point; rounding may still have drawn the avoided one.
     drawn = np.clip(np.searchsorted(end, target, side="right"), start, stop - 1)
     if avoided is not None:
-        beside = np.where(skip + 1 < stop, skip + 1, np.maximum(skip - 1, start))
-        drawn = np.where(drawn == skip, beside, drawn)
+        neighbour = np.where(skip + 1 < stop, skip + 1, np.maximum(skip - 1, start))
+        drawn = np.where(drawn == skip, neighbour, drawn)
     return np.asarray(order[drawn])
 
 
@@ -301,9 +301,9 @@ class PolypParts(Ranged, BagSampler, prefix="bags"):
     ) -> EpochBags:
         """The pairs of an epoch (see `BagSampler`)."""
         alpha = self.alpha_first + (self.alpha_last - self.alpha_first) * progress
-        return self._at(alpha, data, size, rng)
+        return self._draw_pairs(alpha, data, size, rng)
 
-    def _at(
+    def _draw_pairs(
         self, alpha: float, data: FragmentSet, size: int, rng: np.random.Generator
     ) -> EpochBags:
         """The pairs of an epoch with a share `alpha` from one tracklet."""
@@ -311,12 +311,12 @@ class PolypParts(Ranged, BagSampler, prefix="bags"):
         tracklets = data.tracklets
         owner = draw_tracklets(tracklets, n, size, rng)  # n
         second = np.where(rng.random(n) < alpha, owner, siblings(tracklets, owner, rng))
-        two_parts_of_one = two_parts(tracklets.count[owner], length, self.longest, rng)  # n 2 s
+        parts_of_one = two_parts(tracklets.count[owner], length, self.longest, rng)  # n 2 s
         part_of_owner = one_part(tracklets.count[owner], length, self.longest, rng)
         part_of_second = one_part(tracklets.count[second], length, self.longest, rng)
-        apart = np.stack([part_of_owner, part_of_second], axis=1)  # n 2 s
+        parts_of_two = np.stack([part_of_owner, part_of_second], axis=1)  # n 2 s
         one_tracklet = owner == second
-        places = np.where(one_tracklet[:, None, None], two_parts_of_one, apart)
+        places = np.where(one_tracklet[:, None, None], parts_of_one, parts_of_two)
         first = np.stack([tracklets.first[owner], tracklets.first[second]], axis=1)  # n 2
         clips = (first[:, :, None] + places).reshape(-1, length)
         has_second_view = ~one_tracklet | (tracklets.count[owner] > 1)
@@ -326,4 +326,4 @@ class PolypParts(Ranged, BagSampler, prefix="bags"):
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
         """Half of the pairs from one tracklet, in every epoch (see `BagSampler`)."""
-        return self._at(0.5, data, size, rng)
+        return self._draw_pairs(0.5, data, size, rng)

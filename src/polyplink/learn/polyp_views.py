@@ -114,15 +114,15 @@ class PolypViews(Ranged, BagSampler, prefix="bags"):
                 "give --set bags.refill=true, which uses fragments again, or a smaller "
                 "--set optim.bags_per_batch=N or bags.views=N",
             )
-        return self._drawn(data, size, rng)
+        return self._draw_bags(data, size, rng)
 
     def draw_validation(
         self, data: FragmentSet, tau: float, size: int, rng: np.random.Generator
     ) -> EpochBags:
         """Bags sampled as in training; none if no polyp is known (see `BagSampler`)."""
-        return self._drawn(data, size, rng)
+        return self._draw_bags(data, size, rng)
 
-    def _drawn(self, data: FragmentSet, size: int, rng: np.random.Generator) -> EpochBags:
+    def _draw_bags(self, data: FragmentSet, size: int, rng: np.random.Generator) -> EpochBags:
         """Bags of known polyps, see the class."""
         if not self.refill:
             return EpochBags(

@@ -111,7 +111,7 @@ def neighbour_at(
     return np.asarray(np.where(ends_left, row - low, row + on_right))
 
 
-def _with_ranks(
+def _bags_at_ranks(
     procedures: np.ndarray, positions: np.ndarray, ranks: np.ndarray, valid: np.ndarray
 ) -> Bags:
     """Bags of the neighbours at some ranks; the rows of `ranks` are in the fragments' order."""
@@ -152,14 +152,14 @@ def sampled_bags(
         Bags; a procedure with fewer than K candidates gives bags with masked members.
     """
     ranks, valid = draw_ranks(_candidates(procedures), k, tau, rng)
-    return _with_ranks(procedures, positions, ranks, valid)
+    return _bags_at_ranks(procedures, positions, ranks, valid)
 
 
 def nearest_bags(procedures: np.ndarray, positions: np.ndarray, k: int) -> Bags:
     """Bags of the K nearest in time (the ablation without sampling, NTSSL table 2)."""
     candidates = _candidates(procedures)
     ranks = np.broadcast_to(np.arange(1, k + 1), (len(positions), k)).copy()
-    return _with_ranks(procedures, positions, ranks, ranks <= candidates[:, None])
+    return _bags_at_ranks(procedures, positions, ranks, ranks <= candidates[:, None])
 
 
 def cosine_tau(progress: float, tau_min: float, tau_max: float) -> float:

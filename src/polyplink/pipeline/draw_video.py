@@ -97,8 +97,8 @@ class Drawing:
             if box.polyp:
                 label = _label(f"polyp {box.polyp}", _colour(box.polyp), 6 * thick)
                 _put(planes, label, box.x, box.y - label[0].shape[0])
-        counted = int(np.searchsorted(self.first, frame, side="right"))
-        text = f"{clock(frame / self.fps)}   {many(counted, 'polyp')}"
+        n_polyps = int(np.searchsorted(self.first, frame, side="right"))
+        text = f"{clock(frame / self.fps)}   {many(n_polyps, 'polyp')}"
         _put(planes, _label(text, BLACK, 7 * thick), 0, 0)
 
 
@@ -165,9 +165,9 @@ def _put(planes: Planes, label: Planes, x: float, y: float) -> None:
     (height, width), (rows, columns) = planes[0].shape, label[0].shape
     left = int(np.clip(round(x / 2) * 2, 0, max(width - columns, 0) // 2 * 2))
     top = int(np.clip(round(y / 2) * 2, 0, max(height - rows, 0) // 2 * 2))
-    for plane, part, by in zip(planes, label, (1, 2, 2), strict=True):
-        place = plane[top // by : (top + rows) // by, left // by : (left + columns) // by]
-        place[:] = part[: place.shape[0], : place.shape[1]]
+    for plane, part, step in zip(planes, label, (1, 2, 2), strict=True):
+        target = plane[top // step : (top + rows) // step, left // step : (left + columns) // step]
+        target[:] = part[: target.shape[0], : target.shape[1]]
 
 
 def _planar(source: Source | None) -> av.VideoFrame | None:
@@ -181,7 +181,7 @@ def _planar(source: Source | None) -> av.VideoFrame | None:
     return picture.yuv()
 
 
-def _drawn(item: Numbered, drawing: Drawing) -> tuple[int, av.VideoFrame | None]:
+def _draw(item: Numbered, drawing: Drawing) -> tuple[int, av.VideoFrame | None]:
     """A numbered frame with everything drawn on it; None if there is no picture."""
     number, picture = item
     frame = _planar(picture)
@@ -217,7 +217,7 @@ def draw_video(
     rate = Fraction(drawing.fps).limit_denominator(1000)
     x264 = "libx264" in av.codecs_available
     n_written, size = 0, (0, 0)
-    drawn = prefetch(partial(_drawn, drawing=drawing), pictures, THREADS, VIDEO_AHEAD)
+    drawn = prefetch(partial(_draw, drawing=drawing), pictures, THREADS, VIDEO_AHEAD)
     with atomic_file(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         stream: Any = container.add_stream(
             "libx264" if x264 else "mpeg4", rate=rate, options=QUALITY if x264 else {}

@@ -57,7 +57,7 @@ def cost_of(name: str, size: int | None = None, frames: int = 8) -> dict[str, An
         # of tensors and cannot run on the meta device. It is therefore run with few tokens; the
         # count is linear in their number.
         n_tokens, tokens = 4, max(frames // 2, 1) * (pixels // 16) ** 2
-        predictor = _unused(name)
+        predictor = _unused_modules(name)
         assert predictor is not None
         places = [torch.arange(n_tokens)[None]]
         sample = (torch.zeros(1, n_tokens, 1024), places, places)
@@ -98,7 +98,7 @@ def _built(
 
     with torch.device("meta"):
         encoder = build_encoder(config).eval()
-        projector, unused = build_projector(encoder), _unused(name)
+        projector, unused = build_projector(encoder), _unused_modules(name)
     trained = isinstance(config, SfeConfig | EncoderConfig)
     heads = (encoder, projector if trained else None, unused)
 
@@ -124,7 +124,7 @@ def known_encoders() -> "dict[str, AnyEncoderConfig]":
     return encoders
 
 
-def _unused(name: str) -> "nn.Module | None":
+def _unused_modules(name: str) -> "nn.Module | None":
     """Modules that NTSSL's program builds but does not use, included in the paper's parameters."""
     from torch import nn  # noqa: PLC0415
 

@@ -248,32 +248,34 @@ def field_sources(recipe: TrainConfig, unchanged: TrainConfig | None = None) -> 
     # The built-in recipe of that name, and the sources of its values.
     plain_name = recipe.name.removeprefix(OTHER_PART)
     built_in = find_recipe(recipe.name) if plain_name in RECIPES else None
-    small = built_in is not None and plain_name.endswith(("-small", "-demo"))
-    has_sources = built_in is not None and not small
+    is_small = built_in is not None and plain_name.endswith(("-small", "-demo"))
+    has_sources = built_in is not None and not is_small
     tables: tuple[Sources, ...] = ()
     if has_sources:
         family = next(family for family in _FAMILIES if plain_name.startswith(family))
         tables = (_FAMILIES[family], _COMMON)
 
     # Each field of the recipe.
-    plain, before, published = map(to_plain, (recipe, unchanged or recipe, built_in or recipe))
+    fields_now, fields_before, fields_built_in = map(
+        to_plain, (recipe, unchanged or recipe, built_in or recipe)
+    )
     sources = []
     for name in field_names(recipe):
         parts = name.split(".")
-        value, was, published_value = (
+        value, value_before, built_in_value = (
             reduce(lambda inner, key: (inner or {}).get(key), parts, fields_of)
-            for fields_of in (plain, before, published)
+            for fields_of in (fields_now, fields_before, fields_built_in)
         )
         groups = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
         hits = (table[key] for table in tables for key in groups if key in table)
-        source, note = next(hits, ("ours", "at a size for a laptop" if small else ""))
-        if name == "optim.warm_up" and recipe.optim.schedule == "constant" and not small:
+        source, note = next(hits, ("ours", "at a size for a laptop" if is_small else ""))
+        if name == "optim.warm_up" and recipe.optim.schedule == "constant" and not is_small:
             source, note = "unused", "only with optim.schedule one_cycle"
         if has_sources:
             source, note = _OF_VALUES.get(f"{name}={value}", (source, note))
-        if value != was:
-            source, note = "ours", f"set; {was} in the recipe"
-        elif value != published_value:
-            source, note = "ours", f"{published_value} in the built-in recipe"
+        if value != value_before:
+            source, note = "ours", f"set; {value_before} in the recipe"
+        elif value != built_in_value:
+            source, note = "ours", f"{built_in_value} in the built-in recipe"
         sources.append(FieldSource(name, type_text(recipe, name), value, source, note))
     return sources

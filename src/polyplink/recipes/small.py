@@ -164,12 +164,12 @@ def small_sibling(recipe: TrainConfig) -> TrainConfig | None:
         The small recipe, NAME-small; None if the method has none (fine-tuned encoders).
     """
     configs = [make() for make in SMALL]
-    small = {config.name.removesuffix("-small"): config for config in configs}
-    if recipe.name in small:
-        return small[recipe.name]
-    words = recipe.name.split("-")
-    starts = ["-".join(words[:end]) for end in range(len(words) - 1, 0, -1)]
-    base = next((small[start] for start in starts if start in small), None)
+    small_by_name = {config.name.removesuffix("-small"): config for config in configs}
+    if recipe.name in small_by_name:
+        return small_by_name[recipe.name]
+    name_parts = recipe.name.split("-")
+    starts = ["-".join(name_parts[:end]) for end in range(len(name_parts) - 1, 0, -1)]
+    base = next((small_by_name[start] for start in starts if start in small_by_name), None)
     if base is None:
         return None
     name = f"{recipe.name}-small"

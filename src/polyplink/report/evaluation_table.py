@@ -32,10 +32,10 @@ _FOLD_COLUMNS = ("clusters", "fr", "fpr", "precision", "recall")
 
 def columns(first: EncoderFigures) -> list[FigureColumn]:
     """A column for every figure of an encoder, ordered by group."""
-    return [*_exact(first), *_counting(first), *_tracking(first)]
+    return [*_exact_columns(first), *_counting_columns(first), *_tracking_columns(first)]
 
 
-def _exact(first: EncoderFigures) -> list[FigureColumn]:
+def _exact_columns(first: EncoderFigures) -> list[FigureColumn]:
     """Columns of retrieval and re-identification: honest, without own procedure, as published."""
     retrieval, published_retrieval = _by_style("retrieval")
     reid, published_reid = _by_style("reid")
@@ -58,17 +58,17 @@ def _exact(first: EncoderFigures) -> list[FigureColumn]:
     ]
 
 
-def _counting(first: EncoderFigures) -> list[FigureColumn]:
+def _counting_columns(first: EncoderFigures) -> list[FigureColumn]:
     """Columns of counting by every clusterer: honest figures, then figures as published."""
     figure_columns = []
     honest, published = _by_style("counting")
     for clusterer in (name for name in CLUSTERERS.in_use() if name in first.counting):
         group = f"{TASKS['counting']}, {clusterer_title(clusterer)}"
         clinic = first.clinic.get(clusterer)
-        true = {} if clinic is None else {"PPC": clinic.ppc, "ADR": clinic.adr}
+        true_values = {} if clinic is None else {"PPC": clinic.ppc, "ADR": clinic.adr}
         for name, metric in honest.items():
             if (key := f"{clusterer}/{name}") in first.figures:
-                column, true_value = _column(key, name, metric, group, _LOO), true.get(name)
+                column, true_value = _column(key, name, metric, group, _LOO), true_values.get(name)
                 ideal = metric.ideal if true_value is None else true_value
                 figure_columns.append(replace(column, ideal=ideal))
         figure_columns += [
@@ -79,7 +79,7 @@ def _counting(first: EncoderFigures) -> list[FigureColumn]:
     return figure_columns
 
 
-def _tracking(first: EncoderFigures) -> list[FigureColumn]:
+def _tracking_columns(first: EncoderFigures) -> list[FigureColumn]:
     """Columns of tracking by every clusterer: over all boxes, then means over procedures."""
     figure_columns = []
     honest, published = _by_style("tracking")
@@ -326,18 +326,20 @@ def _counting_notes(name: str, figures: EncoderFigures) -> list[str]:
             alpha = figure_text(counting.summary["alpha"], 4)
             lines.append(f"{name}, {clusterer}: mean chosen alpha {alpha} over the folds.")
         rules = [fold["choice"].rule for fold in counting.folds]
-        odd = [rule for rule in rules if rule in ("no_false_positive", "one_polyp_each")]
-        if odd:
+        fallback_rules = [rule for rule in rules if rule in ("no_false_positive", "one_polyp_each")]
+        if fallback_rules:
             lines.append(
-                f"{name}, {clusterer}: in {len(odd)} of {len(counting.folds)} folds no setting "
-                f"near FPR 0.05 could be chosen ({', '.join(sorted(set(odd)))})."
+                f"{name}, {clusterer}: in {len(fallback_rules)} of {len(counting.folds)} folds no "
+                f"setting near FPR 0.05 could be chosen ({', '.join(sorted(set(fallback_rules)))})."
             )
-        settled = figures.converged[clusterer]
-        lost = [f["procedure"] for f, ok in zip(counting.folds, settled, strict=True) if not ok]
-        if lost:
+        converged = figures.converged[clusterer]
+        not_converged = [
+            f["procedure"] for f, ok in zip(counting.folds, converged, strict=True) if not ok
+        ]
+        if not_converged:
             lines.append(
-                f"{name}, {clusterer}: the clustering of {', '.join(lost)} did not converge under "
-                "the setting chosen for it."
+                f"{name}, {clusterer}: the clustering of {', '.join(not_converged)} did not "
+                "converge under the setting chosen for it."
             )
     return lines
 

@@ -137,7 +137,7 @@ def draw_similarities(data: FigureData) -> Figure:
     Rows are sorted by polyp, in order of first appearance, and by time within a polyp.
     """
     samples = data.samples
-    procedure, rows = _by_polyp(samples)
+    procedure, rows = _procedure_with_most_polyps(samples)
     by_encoder = data.encoded.vectors.items()
     matrices = {name: cosine(vectors[rows]) for name, vectors in by_encoder}  # n n
     limits = min(float(S.min()) for S in matrices.values()), 1.0
@@ -145,7 +145,7 @@ def draw_similarities(data: FigureData) -> Figure:
     return _side_by_side(matrices, samples.polyp[rows], title, "cosine similarity", limits)
 
 
-def _by_polyp(samples: Samples) -> tuple[str, np.ndarray]:
+def _procedure_with_most_polyps(samples: Samples) -> tuple[str, np.ndarray]:
     """The procedure with the most known polyps, and its tracklets of known polyps.
 
     Returns:
@@ -196,7 +196,7 @@ def draw_targets(data: FigureData) -> Figure:
     Temporally-aware counting, arXiv 2507.02493, figure 2: three polyps of four tracklets.
     """
     samples, prepared = data.samples, data.encoded.prepared
-    procedure, rows = _by_polyp(samples)
+    procedure, rows = _procedure_with_most_polyps(samples)
     names = list(dict.fromkeys(samples.polyp[rows].tolist()))[:TARGET_POLYPS]
     rows = np.concatenate([rows[samples.polyp[rows] == p][:TARGET_TRACKLETS] for p in names])
     polyp, times = samples.polyp[rows], positions(prepared.tracklets, prepared.spans.polyps)
@@ -474,11 +474,11 @@ def draw_pca(data: FigureData) -> Figure:
 
 
 @plot_style()
-def draw_vectors(data: FigureData, way: Projection) -> Figure:
+def draw_vectors(data: FigureData, projection: Projection) -> Figure:
     """Draw the first encoder's vectors, projected to the plane; colour and marker show polyps."""
     polyps, encoder = data.encoded.table["polyp_id"].to_numpy(), data.encoded.first.name
     rows = np.flatnonzero([polyp is not None for polyp in polyps])
-    points = project(data.encoded.vectors[encoder][rows], way)  # n 2
+    points = project(data.encoded.vectors[encoder][rows], projection)  # n 2
     names = list(dict.fromkeys(polyps[rows].tolist()))
     with_legend = len(names) <= MOST_IN_LEGEND
     figure, (axis,) = new_figure(6.6, 4.4, subtitle=f"{encoder}; {data.subtitle}")
@@ -487,15 +487,15 @@ def draw_vectors(data: FigureData, way: Projection) -> Figure:
         x, y = points[polyps[rows] == name].T
         label = name if with_legend else None
         axis.scatter(x, y, color=colour(i), marker=marker(i), label=label, **dots)
-    method = "PCA" if way == "pca" or len(rows) < FEWEST_FOR_TSNE else "t-SNE of cosines"
+    method = "PCA" if projection == "pca" or len(rows) < FEWEST_FOR_TSNE else "t-SNE of cosines"
     axis.set(title=f"Tracklets by polyp ({method})", xticks=[], yticks=[])
     axis.grid(visible=False)
     axis.spines[:].set_visible(True)
     axis.spines[:].set_color("#d0d0d0")
     if with_legend:
-        columns, beside = 1 + (len(names) - 1) // 20, (1.0, 0.5)
+        columns, anchor = 1 + (len(names) - 1) // 20, (1.0, 0.5)
         axis.legend(
-            title="polyp", fontsize=7, ncols=columns, loc="center left", bbox_to_anchor=beside
+            title="polyp", fontsize=7, ncols=columns, loc="center left", bbox_to_anchor=anchor
         )
     return figure
 

@@ -163,13 +163,13 @@ def _context(report: Report) -> dict[str, Any]:
             for figure in method.figures.values()
         ),
         "fewest": FEWEST,
-        "comparison_plot": _methods_drawn(report.comparison),
+        "comparison_plot": _methods_svg(report.comparison),
         "hues": HUES,
         "most_of_side": MOST_OF_SIDE,
     }
 
 
-def _methods_drawn(comparison: "Comparison | None") -> str:
+def _methods_svg(comparison: "Comparison | None") -> str:
     """The plot of the headline figures as SVG; "" if there is nothing to draw."""
     if comparison is None or not (comparison.measured and comparison.first_metrics):
         return ""

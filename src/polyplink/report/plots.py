@@ -121,22 +121,22 @@ def plot_similarity(
     axis = figure.add_axes((0.3 / width, 0.4 / height, side / width, side / height))
     draw_matrix(axis, S, sizes, labels, (low, high), side)
     ends = np.cumsum([0, *sizes]) - 0.5
-    at = -0.5 - 0.07 / cell  # middle of the bars
+    middle = -0.5 - 0.07 / cell  # middle of the bars
     for lines in (axis.hlines, axis.vlines):
         colours = [HUES[look.hue] for look in looks]
-        lines([at] * len(sizes), ends[:-1], ends[1:], colours, lw=5, clip_on=False)
+        lines([middle] * len(sizes), ends[:-1], ends[1:], colours, lw=5, clip_on=False)
         for texture, dashes in DASHES.items():
             rows = [i for i, look in enumerate(looks) if look.texture == texture]
             style = (0, dashes)
-            lines([at] * len(rows), ends[rows], ends[1:][rows], "w", style, lw=3, clip_on=False)
+            lines([middle] * len(rows), ends[rows], ends[1:][rows], "w", style, lw=3, clip_on=False)
     # The colour scale, below the matrix in the same axes.
     left, right, top, bottom = -0.5, -0.5 + 0.9 / cell, n - 0.5 + 0.1 / cell, n - 0.5 + 0.2 / cell
     scale = np.linspace(low, high, 64)[None]  # 1 64
     extent = (left, right, bottom, top)
     axis.imshow(scale, cmap=COLOUR_MAP, aspect="auto", extent=extent, clip_on=False)
-    below: Any = {"y": bottom + 0.03 / cell, "va": "top", "color": GREY, "fontsize": 8}
-    axis.text(left, s=number(low, 2), ha="center", **below)
-    axis.text(right, s=number(high, 2), ha="center", **below)
+    style_below: Any = {"y": bottom + 0.03 / cell, "va": "top", "color": GREY, "fontsize": 8}
+    axis.text(left, s=number(low, 2), ha="center", **style_below)
+    axis.text(right, s=number(high, 2), ha="center", **style_below)
     axis.text(right + 0.08 / cell, bottom, title, color=GREY, fontsize=8)
     axis.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
     return axis
@@ -235,12 +235,12 @@ def plot_methods(
             figure.
     """
     metrics = comparison.first_metrics[:MOST_PLOTTED]
-    wide = max(min(len(metrics), 5), 1)
-    rows = max(math.ceil(len(metrics) / wide), 1)
+    n_columns = max(min(len(metrics), 5), 1)
+    rows = max(math.ceil(len(metrics) / n_columns), 1)
     height = rows * (1.0 + 0.25 * len(comparison.methods))
     names = [method.name for method in comparison.methods]
-    beside = 0.4 + 0.07 * max(map(len, names), default=0)  # inches for the names
-    _, axes = new_figure(beside + 1.9 * wide, height, rows=rows, columns=wide)
+    name_width = 0.4 + 0.07 * max(map(len, names), default=0)  # inches for the names
+    _, axes = new_figure(name_width + 1.9 * n_columns, height, rows=rows, columns=n_columns)
     for axis in axes[len(metrics) :]:
         axis.set_axis_off()
     for place, (axis, metric) in enumerate(zip(axes, metrics, strict=False)):
@@ -255,7 +255,7 @@ def plot_methods(
             axis.plot(dots, [row] * len(dots), ls="", marker="o", ms=4, color=colour(5 * row))
         axis.set_title(f"{metric.name} (ideal {metric.ideal:g})\n{metric.group}", fontsize=8)
         axis.set(yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5))
-        axis.set_yticklabels(names if place % wide == 0 else [])
+        axis.set_yticklabels(names if place % n_columns == 0 else [])
     return axes
 
 

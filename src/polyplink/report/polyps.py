@@ -108,29 +108,32 @@ def match(procedure: ReportedProcedure) -> Matching:
     has the look of its partner; true polyps without a partner get the next unused looks.
     """
     groups, true_names = procedure.counted.groups, procedure.true_polyps
-    counted = [polyp.polyp for polyp in groups]
+    counted_ids = [polyp.polyp for polyp in groups]
     in_order = [view.tracklet_id for view in in_time(procedure.tracklets)]
-    true = list(dict.fromkeys(true_names[name] for name in in_order if name in true_names))
-    frames = np.zeros((len(counted), len(true)), dtype=np.int64)  # (k, m), shared by two polyps
+    true_ids = list(dict.fromkeys(true_names[name] for name in in_order if name in true_names))
+    frames = np.zeros((len(counted_ids), len(true_ids)), dtype=np.int64)  # (k, m), shared by two
     for row, polyp in enumerate(groups):
         for view in polyp.tracklets:
             if view.tracklet_id in true_names:
-                column = true.index(true_names[view.tracklet_id])
+                column = true_ids.index(true_names[view.tracklet_id])
                 frames[row, column] += view.last_frame - view.first_frame + 1
     rows, columns = linear_sum_assignment(frames, maximize=True)
     pairs = [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if frames[r, c] > 0]
     true_of, counted_of = dict(pairs), {column: row for row, column in pairs}
-    alone = [index for index in range(len(true)) if index not in counted_of]
-    looks = counted_of | {index: len(counted) + i for i, index in enumerate(alone)}
+    unmatched = [index for index in range(len(true_ids)) if index not in counted_of]
+    look_of = counted_of | {index: len(counted_ids) + i for i, index in enumerate(unmatched)}
     counted_polyps = {
-        name: Polyp(name, str(i + 1), look(i), true[true_of[i]] if i in true_of else None)
-        for i, name in enumerate(counted)
+        name: Polyp(name, str(i + 1), look(i), true_ids[true_of[i]] if i in true_of else None)
+        for i, name in enumerate(counted_ids)
     }
     true_polyps = {
         name: Polyp(
-            name, letters(i), look(looks[i]), counted[counted_of[i]] if i in counted_of else None
+            name,
+            letters(i),
+            look(look_of[i]),
+            counted_ids[counted_of[i]] if i in counted_of else None,
         )
-        for i, name in enumerate(true)
+        for i, name in enumerate(true_ids)
     }
     return Matching(
         counted_polyps,

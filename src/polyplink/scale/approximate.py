@@ -43,7 +43,7 @@ def candidates(table: Any, partitions: int, query: Floats, k: int) -> Ints:
         PolyplinkError: If the files of the table are damaged.
     """
     probes = max(8, round(partitions * PROBES))
-    vector = _filled(query[None].astype(np.float32))[0]
+    vector = _pad(query[None].astype(np.float32))[0]
     search = table.search(vector).distance_type("l2").nprobes(probes)
     with _readable(Path(table.uri)):
         rows = search.limit(k * CANDIDATES).select(["row", "_distance"]).to_arrow()
@@ -91,10 +91,10 @@ def _batches(blocks: Iterable[npt.NDArray[np.float32]]) -> Any:
     first = 0
     for unit in blocks:
         n, d = unit.shape
-        filled = pa.array(_filled(unit).ravel())
+        filled = pa.array(_pad(unit).ravel())
         columns = [
             pa.array(np.arange(first, first + n)),
-            pa.FixedSizeListArray.from_arrays(filled, _padded(d)),
+            pa.FixedSizeListArray.from_arrays(filled, _padded_width(d)),
         ]
         yield pa.record_batch(columns, schema=_schema(d))
         first += n
@@ -103,14 +103,16 @@ def _batches(blocks: Iterable[npt.NDArray[np.float32]]) -> Any:
 def _schema(width: int) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    return pa.schema([("row", pa.int64()), ("vector", pa.list_(pa.float32(), _padded(width)))])
+    return pa.schema(
+        [("row", pa.int64()), ("vector", pa.list_(pa.float32(), _padded_width(width)))]
+    )
 
 
-def _padded(width: int) -> int:
+def _padded_width(width: int) -> int:
     return -(-width // OCTET) * OCTET
 
 
-def _filled(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _pad(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Rows (n, d) padded with zeros to a multiple of 8, which changes no distance."""
     return np.pad(rows, ((0, 0), (0, -rows.shape[1] % OCTET)))
 

@@ -45,7 +45,7 @@ def views_of(
         PolyplinkError: If a procedure is indexed with other boxes or settings, or is in two of the
             folders with different ones.
     """
-    point = recorded_point(encoder.record.operating).at("count")
+    point = recorded_point(encoder.record.operating).for_purpose("count")
     for folder in folders:
         settings = with_options(encoder.record.prepare, tracklets or {}, read_origin(folder))
         of_folder = replace(encoder, prepare=settings)

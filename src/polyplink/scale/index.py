@@ -228,15 +228,15 @@ class Index:
                 "embed with the weights of the index",
             )
         (query,) = unit_rows(query[None])
-        guesses, covered = None, 0  # candidates, and number of rows in the approximate form
+        guesses, n_approximate = None, 0  # candidates, and number of rows in the approximate form
         form = self.record.approximate
         if form is not None and where is None and not exact:
             guesses = candidates(self._table, form.partitions, query, k)
-            covered = form.rows
+            n_approximate = form.rows
         hits: list[tuple[float, int, int]] = []  # -cosine, segment, row in it
         first = 0  # number of the segment's first row in the whole index
         for number, (table, vectors, codes) in enumerate(self.segments):
-            if guesses is not None and first < covered:
+            if guesses is not None and first < n_approximate:
                 guessed = guesses[(guesses >= first) & (guesses < first + len(vectors))] - first
                 rows, similarity = nearest(
                     query, vectors[guessed], Codes._make(c[guessed] for c in codes), k
@@ -301,7 +301,7 @@ def build_index(folder: Path, blocks: Iterable[Block], weights: str) -> Index:
     return Index(folder)
 
 
-def approximated(index: Index) -> Index:
+def approximate_index(index: Index) -> Index:
     """Write the approximate form of an index, and measure its recall.
 
     Raises:

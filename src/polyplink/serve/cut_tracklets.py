@@ -14,7 +14,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.counting.result import Count
 from polyplink.encoders.encode import Embeddings, read_embeddings, write_embeddings
 from polyplink.models.shipped import models
-from polyplink.tracklets.box_runs import placed
+from polyplink.tracklets.box_runs import add_positions
 from polyplink.tracklets.prepare import Prepared
 from polyplink.tracklets.sampling import part_of_tracklet
 
@@ -56,7 +56,7 @@ def cut_rows(
     if not later:
         return table
     parts = pl.DataFrame(rows + later, schema=table.schema)
-    return placed(parts, prepared.spans)
+    return add_positions(parts, prepared.spans)
 
 
 def weights_of(count: Count, out: Path) -> Path:

@@ -26,13 +26,13 @@ from polyplink.counting.corrections import (
     LOG,
     Correction,
     append_correction,
-    applying,
+    applied_corrections,
     check_text,
-    cuts,
+    cut_frames,
     decide,
-    of_views,
     parse_correction,
     read_corrections,
+    split_by_views,
     views_key,
 )
 from polyplink.counting.count_folder import counted_folder
@@ -224,11 +224,11 @@ class Desk:
 
     def _solve(self, name: str, log: list[Correction]) -> Solved:
         table = self._uncut(name)
-        log, lost = of_views(log, table)
-        table = cut_rows(table, cuts(log), self.prepared)
+        log, of_old_views = split_by_views(log, table)
+        table = cut_rows(table, cut_frames(log), self.prepared)
         ids = table["tracklet_id"].to_list()
         decided = decide(log, ids)
-        outdated = bool(lost) and not decided.done
+        outdated = bool(of_old_views) and not decided.done
         alarms = table.filter(pl.col("whole").is_in(list(self._alarms[name])))["tracklet_id"]
         left_out = ({*alarms} - decided.restored) | decided.removed
         counted = [row for row, tracklet_id in enumerate(ids) if tracklet_id not in left_out]
@@ -242,7 +242,7 @@ class Desk:
         identities = identify(views, counted_table["position"].to_numpy(), self.point, constraints)
         for row, label in zip(counted, identities.labels.tolist(), strict=True):
             polyps[row] = label
-        _, apart = constraints.closed(len(counted))
+        _, apart = constraints.closure(len(counted))
         alike = alike_together(self.point, views, identities.labels, apart)
         return Solved(table, log, outdated, decided, counted, views, identities, polyps, alike)
 
@@ -250,7 +250,7 @@ class Desk:
         """Length of the recording, seconds."""
         return float(round(self.pictures.procedures[name]["n_frames"] / self.rates[name], 2))
 
-    def _in_view(self, name: str, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    def _times_in_view(self, name: str, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Start and end of tracklets in seconds, with the time of their last frame."""
         start, last = seconds(table, self.prepared.data.procedures).T
         return start, last + 1 / self.rates[name]
@@ -286,19 +286,19 @@ class Desk:
                 answer["rows"] = whole_polyps(answer["rows"], solved.polyps)
             ids, reviewer_name = solved.table["tracklet_id"].to_list(), reviewer or self.reviewer
             if answer.get("kind") == "cut":
-                parsed = self._cut(index, answer, reviewer_name)
+                entry = self._cut(index, answer, reviewer_name)
             elif answer.get("kind") == "missed":
-                parsed = self._missed(index, answer, reviewer_name)
+                entry = self._missed(index, answer, reviewer_name)
             elif answer.get("kind") == "not_missed":
-                parsed = self._not_missed(index, answer, reviewer_name)
+                entry = self._not_missed(index, answer, reviewer_name)
             else:
-                parsed = parse_correction(answer, self.names[index], ids, reviewer_name)
+                entry = parse_correction(answer, self.names[index], ids, reviewer_name)
             key = views_key(self._uncut(self.names[index]))
-            parsed = replace(parsed, views=key)
-            if parsed.kind == "unsure":
-                parsed = replace(parsed, joined=solved.joined(parsed))
-            append_correction(self.out, parsed)
-            split = split_polyps(parsed, solved, self.solve(index))
+            entry = replace(entry, views=key)
+            if entry.kind == "unsure":
+                entry = replace(entry, joined=solved.is_joined(entry))
+            append_correction(self.out, entry)
+            split = split_polyps(entry, solved, self.solve(index))
             return self.procedure(index) | {"split": split}
 
     def _cut(self, index: int, answer: Mapping[str, Any], reviewer: str) -> Correction:
@@ -323,11 +323,11 @@ class Desk:
             )
         frame, uncut_id = int(picture_frames[k]), str(row["whole"])
         log = self.solve(index).log
-        cut_frames = {
-            name: [*at, frame] if name == uncut_id else at for name, at in cuts(log).items()
+        frames_of_cuts = {
+            name: [*at, frame] if name == uncut_id else at for name, at in cut_frames(log).items()
         }
         uncut = self.prepared.tracklets.filter(pl.col("tracklet_id") == uncut_id)
-        for part in cut_rows(uncut, {uncut_id: [frame]} | cut_frames, self.prepared).iter_rows(
+        for part in cut_rows(uncut, {uncut_id: [frame]} | frames_of_cuts, self.prepared).iter_rows(
             named=True
         ):
             self.parts.of(part)
@@ -439,7 +439,7 @@ class Desk:
             "polyps": solved.n_polyps,
             "low": low,
             "high": high,
-            "corrections": len(applying(solved.log, solved.decided)),
+            "corrections": len(applied_corrections(solved.log, solved.decided)),
             "corrected": solved.corrected,
             "done": solved.decided.done,
             "outdated": solved.outdated,
@@ -458,7 +458,7 @@ class Desk:
             "n_frames": row["n_frames"],
             "width": row["width"],
             "height": row["height"],
-            "recording": self.pictures.recorded(name),
+            "recording": self.pictures.has_frames(name),
             "any_frame": self.pictures.any_frame(name),
             "groups": self._groups(solved, tracklets),
             "missed": [
@@ -479,8 +479,8 @@ class Desk:
                 for place in self.places(index)
             ],
             "conflicts": [
-                {"correction": correction_id, "with": list(by)}
-                for correction_id, by in solved.decided.set_aside.items()
+                {"correction": correction_id, "with": list(later_ids)}
+                for correction_id, later_ids in solved.decided.set_aside.items()
             ],
             "log": log_rows(solved, self.rates[name]),
             "undo": solved.decided.undo,
@@ -516,7 +516,7 @@ class Desk:
 
     def _tracklets(self, solved: Solved, name: str) -> list[dict[str, Any]]:
         """The tracklets of a procedure for the page; `area` is that of the largest box, pixels."""
-        start, end = self._in_view(name, solved.table)
+        start, end = self._times_in_view(name, solved.table)
         stride = self.prepared.settings.stride
         scores: list[float | None] = [None] * solved.table.height
         if solved.identities is not None:
@@ -589,7 +589,7 @@ class Desk:
         for place in self.possible_misses(index):
             if place.frame == frame:
                 name = self.names[index]
-                return self.pictures.around(name, self.pictures.image(name, frame), place.box, size)
+                return self.pictures.patch(name, self.pictures.image(name, frame), place.box, size)
         return self.frame(index, frame, size)
 
     def boxes(self, index: int, row: int) -> dict[str, Any]:
@@ -621,7 +621,7 @@ class Desk:
             other_index = place_of[names[place]]
             solved = self.solve(other_index)
             other_row = int((solved.table["place"] == place).arg_max() or 0)
-            start, end = self._in_view(names[place], solved.table)
+            start, end = self._times_in_view(names[place], solved.table)
             entries.append(
                 {
                     "index": other_index,
@@ -634,9 +634,9 @@ class Desk:
                     "similarity": round(float(cosines[place]), 4),
                 }
             )
-        return entries + self._indexed(query, k)
+        return entries + self._search_index(query, k)
 
-    def _indexed(self, query: np.ndarray, k: int) -> list[dict[str, Any]]:
+    def _search_index(self, query: np.ndarray, k: int) -> list[dict[str, Any]]:
         """The k views of the index most similar to a vector, except those of this folder."""
         if self.index is None:
             return []
@@ -646,7 +646,7 @@ class Desk:
         entries = []
         for row in self.index.search(query, k, elsewhere).iter_rows(named=True):
             crop, region = picture_of(self.index.folder, row), [row[side] for side in SIDES]
-            jpeg = b"" if crop is None else self.pictures.stored(crop, region, len(crop))
+            jpeg = b"" if crop is None else self.pictures.masked_crop(crop, region, len(crop))
             entry = {name: row[name] for name in ("start_s", "end_s", "size_mm", "histology")}
             entry |= {"index": None, "id": row["procedure_id"], "tracklet": row["tracklet_id"]}
             entry["picture"] = data_uri(jpeg) if jpeg else None

@@ -186,7 +186,7 @@ def check_body(headers: Headers) -> None:
         raise RefusedError(413, f"the body is larger than {BODY_LIMIT // 1024} KiB")
 
 
-def negotiated(cookie: str | None, accepted: str) -> str:
+def negotiate_language(cookie: str | None, accepted: str) -> str:
     """The language of the page: the one chosen before, else the browser's first available one.
 
     Args:
@@ -194,7 +194,7 @@ def negotiated(cookie: str | None, accepted: str) -> str:
         accepted: The header Accept-Language, as "de-AT,de;q=0.9,en;q=0.5".
 
     Example:
-        >>> negotiated(None, "fr-CH, it;q=0.8, en;q=0.4")
+        >>> negotiate_language(None, "fr-CH, it;q=0.8, en;q=0.4")
         'it'
     """
     if cookie in LANGUAGES:
@@ -243,7 +243,7 @@ def page_app(
 
     def full_page(request: Request) -> Response:
         language, theme = language_of(request), request.cookies.get("polyplink-theme", "")
-        html = shipped(f"page/{page}").decode().replace('lang="en"', f'lang="{language}"', 1)
+        html = package_file(f"page/{page}").decode().replace('lang="en"', f'lang="{language}"', 1)
         if theme in THEMES:
             html = html.replace('data-theme="auto"', f'data-theme="{theme}"', 1)
         return Response(html, media_type="text/html; charset=utf-8")
@@ -252,7 +252,7 @@ def page_app(
         name = request.path_params["name"]
         if name not in static:
             raise HTTPException(404, "no such address")
-        return Response(shipped(f"page/{name}"), media_type=static[name])
+        return Response(package_file(f"page/{name}"), media_type=static[name])
 
     def messages(request: Request) -> Response:
         return JSONResponse({language: catalogue(language) for language in LANGUAGES})
@@ -269,10 +269,10 @@ def page_app(
 def language_of(request: Request) -> str:
     """The language in which a page is shown."""
     accepted = request.headers.get("accept-language", "")
-    return negotiated(request.cookies.get("polyplink-language"), accepted)
+    return negotiate_language(request.cookies.get("polyplink-language"), accepted)
 
 
-def shipped(name: str) -> bytes:
+def package_file(name: str) -> bytes:
     """A file of this package; names are constants, never from a request."""
     return files("polyplink.serve").joinpath(name).read_bytes()
 

@@ -160,7 +160,7 @@ class Review:
     procedures: tuple[ReviewedProcedure, ...]
 
 
-def reviewed(desk: Desk, language: str = "en") -> Review:
+def corrected_count(desk: Desk, language: str = "en") -> Review:
     """The count of a desk under its corrections.
 
     Args:
@@ -300,8 +300,8 @@ def hand_off(desk: Desk, language: str = "en") -> list[Path]:
     # Everything of the same corrections.
     t = Texts(language)
     with desk.unchanged():
-        review = reviewed(desk, language)
-        page, data, tracks = _page(desk, review, t), identified(desk), _tracks(desk)
+        review = corrected_count(desk, language)
+        page, data, tracks = _page(desk, review, t), identified_data(desk), _tracks(desk)
 
     # The table of polyps.
     measured = [field for probe in review.probes for field in PROBE_FIELDS[probe]]
@@ -392,7 +392,7 @@ def review_schema() -> dict[str, Any]:
     return TypeAdapter(Review).json_schema()
 
 
-def identified(desk: Desk, *, finished: bool = False) -> DataSet:
+def identified_data(desk: Desk, *, finished: bool = False) -> DataSet:
     """The boxes of all polyps as a data set, with corrected identities as polyp ids.
 
     Args:

@@ -106,7 +106,7 @@ class Pictures:
         self.view = lru_cache(PICTURES_CACHED)(self._view)
         self.frame = lru_cache(FRAMES_CACHED)(self._frame)
 
-    def recorded(self, procedure: str) -> bool:
+    def has_frames(self, procedure: str) -> bool:
         """Whether frames of a procedure can be shown."""
         if self.any_frame(procedure):
             return True
@@ -169,16 +169,17 @@ class Pictures:
         record = self.procedures[procedure]
         sides = tuple(box[side] for side in BOX)
         crop_suffices = size <= SHARP * 2 and settings.size >= SHARP
-        if not (crop_suffices and self.prepared.has_crops(procedure)) and self.recorded(procedure):
+        has_crop = crop_suffices and self.prepared.has_crops(procedure)
+        if not has_crop and self.has_frames(procedure):
             with suppress(PolyplinkError):  # then the crop is shown
-                return self.around(procedure, box["image"], sides, size)
+                return self.patch(procedure, box["image"], sides, size)
         region = enlarge(
             np.array([sides]), settings.crop_factor, record["width"], record["height"]
         )[0]
         crop = self.prepared.crops(procedure)[tracklet["crop_first"] + k]
-        return self.stored(crop, region.tolist(), size, procedure)
+        return self.masked_crop(crop, region.tolist(), size, procedure)
 
-    def around(self, procedure: str, image: str | None, box: tuple[float, ...], size: int) -> bytes:
+    def patch(self, procedure: str, image: str | None, box: tuple[float, ...], size: int) -> bytes:
         """The surroundings of a box in the recording as JPEG, at most `size` pixels wide and high.
 
         Args:
@@ -199,13 +200,13 @@ class Pictures:
         picture = self._recorded_picture(procedure, image, str(image))
         return encode_jpeg(picture[top:bottom, left:right], size)
 
-    def stored(
+    def masked_crop(
         self, crop: Pixels, region: Sequence[int], size: int, procedure: str | None = None
     ) -> bytes:
         """A stored crop (side, side, 3) as JPEG, masked; `region`: left, top, right, bottom."""
         left, top, right, bottom = region
         scale = (crop.shape[1] / (right - left), crop.shape[0] / (bottom - top))
-        return encode_jpeg(self._masked(np.array(crop), (left, top), scale, procedure), size)
+        return encode_jpeg(self._mask(np.array(crop), (left, top), scale, procedure), size)
 
     def _frame(self, procedure: str, frame: int, size: int | None = None) -> bytes:
         """A whole frame of the recording as JPEG, at most `size` pixels wide and high.
@@ -226,7 +227,7 @@ class Pictures:
         pixels = self.read(procedure, image)
         if isinstance(pixels, str):
             raise PolyplinkError(f"{name} cannot be shown ({pixels})", "continue with another")
-        return self._masked(pixels, (0, 0), procedure=procedure)
+        return self._mask(pixels, (0, 0), procedure=procedure)
 
     def image(self, procedure: str, frame: int) -> str | None:
         """The image of a frame; None if it is not known."""
@@ -241,11 +242,11 @@ class Pictures:
         if image is None:
             return "no image is known"
         try:
-            return self._decoded(procedure, image)
+            return self._decode(procedure, image)
         except PolyplinkError as error:
             return error.what
 
-    def _decoded(self, procedure: str, image: str) -> Pixels | str:
+    def _decode(self, procedure: str, image: str) -> Pixels | str:
         """The frame that the name of an image stands for.
 
         Raises:
@@ -278,7 +279,7 @@ class Pictures:
 
     def _field_of(self, procedure: str) -> Flags | None:
         """The visible field (height, width) of a recording; None if no frame is available."""
-        if not self.recorded(procedure):
+        if not self.has_frames(procedure):
             return None
         boxes = self.prepared.detections.filter(procedure_id=procedure).drop_nulls("image")
         n_frames = self.procedures[procedure]["n_frames"]
@@ -294,7 +295,7 @@ class Pictures:
             self.borderless.add(procedure)
         return field
 
-    def _masked(
+    def _mask(
         self,
         pixels: Pixels,
         corner: tuple[int, int],
@@ -355,8 +356,8 @@ def visible_field(frames: Sequence[Pixels]) -> Flags:
         label,
     )
 
-    often = np.mean([frame.max(axis=2) > BRIGHT for frame in frames], axis=0)
-    bright = binary_fill_holes(often >= SHARE)
+    bright_share = np.mean([frame.max(axis=2) > BRIGHT for frame in frames], axis=0)
+    bright = binary_fill_holes(bright_share >= SHARE)
     radius = max(1, round(THIN * bright.shape[1]))
     # Areas that reach the frame's edge are not eroded there, as there is no border beyond it.
     core = binary_erosion(bright, iterations=radius, border_value=1)

@@ -49,9 +49,11 @@ def possible_misses(
     """
     # The boxes of no tracklet that do not lie on a box of one, nor where its gaps are filled.
     detected = boxes.filter(pl.col("polyp_id").is_null(), pl.col("score").is_not_null())
-    unused = detected.filter(pl.col("tracklet").is_null()).drop("tracklet").with_row_index("row")
-    tracked = fill_gaps(detected.drop_nulls("tracklet").sort("tracklet", "frame"))
-    pairs = unused.join(tracked.select("frame", *BOX), on="frame")
+    unused_boxes = (
+        detected.filter(pl.col("tracklet").is_null()).drop("tracklet").with_row_index("row")
+    )
+    tracked_boxes = fill_gaps(detected.drop_nulls("tracklet").sort("tracklet", "frame"))
+    pairs = unused_boxes.join(tracked_boxes.select("frame", *BOX), on="frame")
 
     def shared(start: str, side: str) -> pl.Expr:
         """Length that both boxes of a pair share along an axis."""
@@ -62,12 +64,12 @@ def possible_misses(
     intersection = shared("x", "w") * shared("y", "h")
     smaller = pl.min_horizontal(pl.col("w") * pl.col("h"), pl.col("w_right") * pl.col("h_right"))
     nested = pairs.filter(intersection > NESTED * smaller)
-    unused = unused.join(nested, on="row", how="anti").drop("row")
+    unused_boxes = unused_boxes.join(nested, on="row", how="anti").drop("row")
 
     # Their tracks, and of the likeliest ones the best box. A frame has one place at most, because a
     # polyp is added by its frame.
     settings = PrepareSettings(tracks=replace(tracks, high=0.0, low=0.0))
-    sorted_boxes, table = build_tracklets(unused, settings, fps=fps, scenes=scenes)
+    sorted_boxes, table = build_tracklets(unused_boxes, settings, fps=fps, scenes=scenes)
     scores = sorted_boxes["score"].to_numpy()
     runs = [slice(first, first + n) for first, n in table.select("offset", "n").iter_rows()]
     runs.sort(key=lambda run: -float(scores[run].sum()))
@@ -75,9 +77,9 @@ def possible_misses(
     for run in runs:
         if len(best) == MOST:
             break
-        free = [row for row in range(run.start, run.stop) if frames[row] not in best]
-        if free:
-            row = max(free, key=scores.__getitem__)
+        free_rows = [row for row in range(run.start, run.stop) if frames[row] not in best]
+        if free_rows:
+            row = max(free_rows, key=scores.__getitem__)
             best[frames[row]] = row
     rows = sorted_boxes[[*best.values()]].select("frame", *BOX).sort("frame").iter_rows()
     return [Place(frame, (x, y, w, h)) for frame, x, y, w, h in rows]

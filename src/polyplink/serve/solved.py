@@ -14,8 +14,8 @@ from polyplink.counting.corrections import (
     WITHOUT_DECISION,
     Correction,
     Decided,
-    answers,
-    applying,
+    applied_corrections,
+    question_answers,
 )
 from polyplink.counting.count_part import named_procedures
 from polyplink.counting.link import alike_messages
@@ -48,7 +48,7 @@ class Solved(NamedTuple):
     polyps: list[int | None]
     alike: list[tuple[int, int]]
 
-    def joined(self, answer: Correction) -> bool | None:
+    def is_joined(self, answer: Correction) -> bool | None:
         """Whether the pair of an answer is counted as one polyp; None if one is not counted."""
         polyp = dict(zip(self.table["tracklet_id"], self.polyps, strict=True))
         a, b = polyp.get(answer.tracklets[0]), polyp.get(answer.others[0])
@@ -59,17 +59,17 @@ class Solved(NamedTuple):
         """Number of answered questions; one that is asked again is not answered."""
         latest = {
             frozenset((answer.tracklets[0], answer.others[0])): answer
-            for answer in answers(self.log, self.decided)
+            for answer in question_answers(self.log, self.decided)
         }
         asked_again = [
-            {answer.joined, self.joined(answer)} == {True, False} for answer in latest.values()
+            {answer.joined, self.is_joined(answer)} == {True, False} for answer in latest.values()
         ]
         return len(latest) - sum(asked_again)
 
     @property
     def corrected(self) -> bool:
         """Whether a person changed or confirmed this count, so that its interval does not apply."""
-        applied = applying(self.log, self.decided)
+        applied = applied_corrections(self.log, self.decided)
         return self.decided.done or any(answer.kind not in WITHOUT_DECISION for answer in applied)
 
     @property

@@ -156,7 +156,7 @@ def _stills_of_parts(
             f"the detector was trained on {len(files) - len(empty)} of "
             f"{many(len(files), 'image')} without a polyp, which are left out"
         )
-    fit, test = _divided(single)
+    fit, test = _divide(single)
     tested = max(1, round(count * TEST_SHARE))
     dataset = str(data.procedures["dataset"][0])
     parts = [
@@ -166,7 +166,7 @@ def _stills_of_parts(
     return parts, warnings
 
 
-def _divided(stills: Sequence[Still]) -> tuple[list[Still], list[Still]]:
+def _divide(stills: Sequence[Still]) -> tuple[list[Still], list[Still]]:
     """Divide stills into those for fitting and those for testing, without dividing a group."""
     groups = sorted({still.group for still in stills})
     order = np.random.default_rng(0).permutation(len(groups))

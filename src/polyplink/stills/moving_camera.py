@@ -76,7 +76,7 @@ def draw_path(
         room = 0.5 - 0.5 * frame[0] / (width * zoom.min())
         x = width * (0.5 + _smooth(rng, n, fps, max(room, 0.05)))
         y = height * (0.5 + _smooth(rng, n, fps, max(room, 0.05)))
-        at = np.stack([x, y], 1)
+        position = np.stack([x, y], 1)
     else:
         # The polyp's side is 10 to 45 % of the frame's, within the resolution of the still.
         side = math.sqrt(target[2] * target[3])
@@ -85,29 +85,29 @@ def draw_path(
         centre = target[:2] + target[2:] / 2
         # Approach and departure: the shift, as a share of the frame, decreases and increases.
         time = np.linspace(0, 1, n)
-        away = 0.65 * (
+        shift_size = 0.65 * (
             np.clip(1 - time / 0.15, 0, 1) ** 2 + np.clip((time - 0.85) / 0.15, 0, 1) ** 2
         )
         angle = rng.uniform(0, 2 * math.pi) + rng.uniform(-1, 1) * time
         drift = np.stack([_smooth(rng, n, fps, 0.35), _smooth(rng, n, fps, 0.35)], 1)
-        shift = drift + away[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)  # n 2
-        at = centre - shift * np.array(frame) / zoom[:, None]
-    turn = rng.uniform(0, 2 * math.pi) + _smooth(rng, n, fps, 0.5)
+        shift = drift + shift_size[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)  # n 2
+        position = centre - shift * np.array(frame) / zoom[:, None]
+    rotation = rng.uniform(0, 2 * math.pi) + _smooth(rng, n, fps, 0.5)
     stretch = np.exp(_smooth(rng, n, fps, 0.1))
     tilt = np.stack([_smooth(rng, n, fps, 0.3), _smooth(rng, n, fps, 0.3)], 1) / frame[0]
     maps = np.empty((n, 3, 3))
     for k in range(n):
-        c, s = math.cos(turn[k]), math.sin(turn[k])
+        c, s = math.cos(rotation[k]), math.sin(rotation[k])
         rotate = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
         scale = np.diag([zoom[k] * stretch[k], zoom[k] / stretch[k], 1])
-        move = np.array([[1, 0, -at[k, 0]], [0, 1, -at[k, 1]], [0, 0, 1]])
+        move = np.array([[1, 0, -position[k, 0]], [0, 1, -position[k, 1]], [0, 0, 1]])
         perspective = np.array([[1, 0, 0], [0, 1, 0], [tilt[k, 0], tilt[k, 1], 1]])
         middle = np.array([[1, 0, frame[0] / 2], [0, 1, frame[1] / 2], [0, 0, 1]])
         maps[k] = middle @ perspective @ scale @ rotate @ move
     light = np.exp(rng.normal(0, 0.15) + _smooth(rng, n, fps, 0.3))
     colour = np.exp(rng.normal(0, 0.06, 3))
     # Out of focus for moments, and while the camera moves fast.
-    speed = np.linalg.norm(np.diff(at, axis=0, prepend=at[:1]) * zoom[:, None], axis=1)
+    speed = np.linalg.norm(np.diff(position, axis=0, prepend=position[:1]) * zoom[:, None], axis=1)
     blur = np.clip(_smooth(rng, n, fps, 2.5) - 0.7, 0, None) + np.clip(speed - 6, 0, 10) * 0.2
     count = int(rng.integers(0, 6))
     highlights = np.concatenate(
@@ -157,18 +157,18 @@ def render(
 ) -> Pixels:
     """Frame k of a path over a still, (height, width, 3)."""
     width, height = frame
-    across, down = still.shape[1], still.shape[0]
+    still_width, still_height = still.shape[1], still.shape[0]
     # From pixels of the frame to -1 .. 1 across the still.
-    shares = np.array([[2 / across, 0, -1], [0, 2 / down, -1], [0, 0, 1]])
+    shares = np.array([[2 / still_width, 0, -1], [0, 2 / still_height, -1], [0, 0, 1]])
     back = (shares @ np.linalg.inv(path.maps[k])).astype(np.float32)
     x, y = np.arange(width, dtype=np.float32) + 0.5, np.arange(height, dtype=np.float32) + 0.5
     at_x, at_y, depth = (row[0] * x + (row[1] * y + row[2])[:, None] for row in back)  # h w
-    nearer = 1 / depth.clip(1e-9)
-    where = np.empty((height, width, 2), np.float32)
-    np.multiply(at_x, nearer, out=where[..., 0])
-    np.multiply(at_y, nearer, out=where[..., 1])
+    inverse_depth = 1 / depth.clip(1e-9)
+    coordinates = np.empty((height, width, 2), np.float32)
+    np.multiply(at_x, inverse_depth, out=coordinates[..., 0])
+    np.multiply(at_y, inverse_depth, out=coordinates[..., 1])
     pixels = torch.from_numpy(still).permute(2, 0, 1)[None].float()
-    grid = torch.from_numpy(where)[None]
+    grid = torch.from_numpy(coordinates)[None]
     view = functional.grid_sample(pixels, grid, "bilinear", "zeros", align_corners=False)[0]
     radius = float(path.blur[k])
     if radius > SHARP:
@@ -176,8 +176,8 @@ def render(
         blurred = np.asarray(image.filter(ImageFilter.BoxBlur(radius)))
         view = torch.from_numpy(blurred.transpose(2, 0, 1).astype(np.float32))
     view = view * torch.from_numpy(path.gain[k].astype(np.float32))[:, None, None]
-    for left, top, size, right, below in path.highlights:
-        cx, cy = ((left + right * k) % 1) * width, ((top + below * k) % 1) * height
+    for left, top, size, dx, dy in path.highlights:
+        cx, cy = ((left + dx * k) % 1) * width, ((top + dy * k) % 1) * height
         reach = max(2, round(3 * size * width))
         x0, x1 = max(0, int(cx) - reach), min(width, int(cx) + reach + 1)
         y0, y1 = max(0, int(cy) - reach), min(height, int(cy) + reach + 1)
@@ -187,7 +187,7 @@ def render(
         lit = part.amax(0) > DARK  # no highlights outside the still
         part += torch.from_numpy(glow.astype(np.float32)) * lit
     grain = _grain(2 * width * height)
-    at = int(rng.integers(width * height))
-    view += grain[at : at + width * height].view(height, width)
+    start = int(rng.integers(width * height))
+    view += grain[start : start + width * height].view(height, width)
     result: Pixels = view.clamp(0, 255).byte().permute(1, 2, 0).contiguous().numpy()
     return result

@@ -215,8 +215,8 @@ class LiveCount:
 
     def _covers_rate(self) -> bool:
         """Whether the frames that were not dropped are enough for an interval."""
-        seen = 1 - self.late / max(self.frames, 1)
-        return self._cover.covers_rate(self._source.fps * seen)
+        share = 1 - self.late / max(self.frames, 1)
+        return self._cover.covers_rate(self._source.fps * share)
 
     def emit(self, event: str, **facts: Any) -> Event:
         """Emit an event with the current time and count; returns it."""
@@ -260,7 +260,7 @@ class LiveCount:
         Returns:
             Whether the frame was counted; frames that do not decode, or are out of order, are not.
         """
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         if frame.number < self.frames:
             self.backwards += 1
             if self.backwards == 1:
@@ -287,7 +287,7 @@ class LiveCount:
                 open=[tracklet.name for tracklet in self._open.values() if tracklet.announced],
             )
             self.show()
-        self.latencies.append(time.perf_counter() - begun)
+        self.latencies.append(time.perf_counter() - start_time)
         return True
 
     def _extend(self, frame: LiveFrame, tracked: TrackedFrame) -> None:
@@ -327,7 +327,7 @@ class LiveCount:
         shortest = self._encoder.prepare.shortest_track(self._source.fps)
         if tracklet.last - tracklet.first + 1 < shortest or not tracklet.features:
             return
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         fps = self._source.fps
         vector = self._embedder.tracklets(np.stack(tracklet.features), [len(tracklet.features)])[0]
         self._ids.append(tracklet.name)
@@ -387,9 +387,9 @@ class LiveCount:
             )
             self._revised.append(revised)
         del self._revised[:-5]
-        self._polyps = self._listed()
+        self._polyps = self._list_polyps()
         self.show()
-        self.closings.append(time.perf_counter() - begun)
+        self.closings.append(time.perf_counter() - start_time)
 
     def _shows_polyp(self, tracklet: OpenTracklet, vector: np.ndarray) -> float | None:
         """Probability that a tracklet shows a polyp; None if the model has no estimate."""
@@ -407,7 +407,7 @@ class LiveCount:
         chance = self._alarms.probability(box_features(table), unit_rows(vector[None]))
         return rounded_probability(float(chance[0]))
 
-    def _listed(self) -> Sequence[Event]:
+    def _list_polyps(self) -> Sequence[Event]:
         """The polyps among the views that the linker keeps, the latest first."""
         linked = self._linker.stored
         assert linked is not None

@@ -58,8 +58,8 @@ def count_frames(
     feed = Feed(source, speed)
     decoded = 0  # frames up to the last one that decodes
     at_once = 1 if detector is None else detector.at_once
-    find = partial(_with_boxes, detector=detector)
-    with record_signals() as caught, closing(_in_order(feed, find, at_once, caught)) as frames:
+    find = partial(_detect_boxes, detector=detector)
+    with record_signals() as caught, closing(_detect_all(feed, find, at_once, caught)) as frames:
         last = time.monotonic()
         try:
             for detected in frames:
@@ -131,7 +131,7 @@ def _error_message(kind: str, error: Exception) -> Message:
     return Message(kind, {"why": why})
 
 
-def _in_order(
+def _detect_all(
     feed: Feed,
     find: Callable[[LiveFrame], DetectedFrame],
     at_once: int,
@@ -193,12 +193,12 @@ def _threads(
         is_closing = True
         for _ in threads:
             tasks.put(None)
-        latest = time.monotonic() + CLOSING
+        deadline = time.monotonic() + CLOSING
         for thread in threads:
-            thread.join(max(latest - time.monotonic(), 0.0))
+            thread.join(max(deadline - time.monotonic(), 0.0))
 
 
-def _with_boxes(frame: LiveFrame, detector: OpenedDetector | None) -> DetectedFrame:
+def _detect_boxes(frame: LiveFrame, detector: OpenedDetector | None) -> DetectedFrame:
     """A frame and its boxes (k, 5): those that come with it, or the detector's."""
     if not frame.decodes:
         return frame, np.zeros((0, 5))

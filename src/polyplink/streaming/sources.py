@@ -34,7 +34,7 @@ from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.files.folders import check_is_file
 from polyplink.data.files.images import Picture, Pixels, decode_image
-from polyplink.detect.first_pass import checked, clipped
+from polyplink.detect.first_pass import check_output, clip_boxes
 from polyplink.detect.recordings import Recording, find_recordings
 from polyplink.tracklets.box_runs import USUAL_FPS
 
@@ -167,7 +167,7 @@ def frames_from(
     def arrivals() -> Iterator[Arrival]:
         last: float | None = None
         elapsed = 0.0  # seconds, without steps back in time
-        with _closed(frames):
+        with _closing(frames):
             for count, timed in enumerate(frames):
                 at = f"frame {count} of {name}"
                 if not isinstance(timed, Sequence) or len(timed) != 2 + boxes:
@@ -181,7 +181,7 @@ def frames_from(
                         f"{at} is {pixels.dtype} {pixels.shape}",
                         "give uint8 (height, width, 3), RGB",
                     )
-                boxes_in = checked(np.asarray(timed[-1])) if boxes else None
+                boxes_in = check_output(np.asarray(timed[-1])) if boxes else None
                 now = _seconds(timed[0], at)
                 elapsed += 0.0 if last is None else max(now - last, 0.0)
                 last = now
@@ -199,7 +199,7 @@ def frames_from(
     def jumped(seconds: float) -> None:
         warnings.append(_jump(name, seconds))
 
-    numbered = _numbered(arrivals(), fps, LONGEST_GAP, jumped)
+    numbered = _number_frames(arrivals(), fps, LONGEST_GAP, jumped)
     kind: Kind = "lines" if wait else "device"
     return LiveSource(
         name,
@@ -225,7 +225,7 @@ def _seconds(value: object, at: str) -> float:
     return seconds
 
 
-def played(recording: Recording) -> LiveSource:
+def play_recording(recording: Recording) -> LiveSource:
     """A recording as a source, with a warning if it has changed when it ends."""
     before, warnings = recording.state(), list[Message]()
 
@@ -271,7 +271,7 @@ def without_password(source: str) -> str:
     return re.sub(r"(?<=://)[^/]*@", "", source)
 
 
-def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveSource:
+def capture_stream(source: str, fps: float | None = None, stall: float = 0.0) -> LiveSource:
     """A camera, a capture device or a stream as a source.
 
     A packet that cannot be decoded is a frame that does not decode. If the clock of a stream is
@@ -342,7 +342,7 @@ def captured(source: str, fps: float | None = None, stall: float = 0.0) -> LiveS
         warnings.append(_jump(address, seconds))
 
     # A longer gap would have been a timeout, so a larger step is a reset of the clock.
-    frames = _numbered(arrivals(), rate, patience + RESTART, jumped)
+    frames = _number_frames(arrivals(), rate, patience + RESTART, jumped)
     return LiveSource("live", rate, width, height, frames, kind="device", warnings=warnings)
 
 
@@ -352,7 +352,7 @@ def _jump(name: str, seconds: float) -> Message:
 
 
 @contextmanager
-def _closed(frames: object) -> Iterator[None]:
+def _closing(frames: object) -> Iterator[None]:
     """Close a generator in the end; other iterables belong to the program that made them."""
     try:
         yield
@@ -361,7 +361,7 @@ def _closed(frames: object) -> Iterator[None]:
             frames.close()
 
 
-def _numbered(
+def _number_frames(
     arrivals: Iterable[Arrival | None], rate: float, longest: float, jumped: Callable[[float], None]
 ) -> Iterator[LiveFrame]:
     """Number frames by the clock of a stream; numbers continue if the clock is reset.
@@ -374,7 +374,7 @@ def _numbered(
     """
     first = last = None
     number = -1
-    with _closed(arrivals):
+    with _closing(arrivals):
         for arrival in arrivals:
             if arrival is None:
                 if last is not None:  # a stream may begin amid frames that depend on each other
@@ -388,9 +388,9 @@ def _numbered(
                 jumped(now - last)
                 first += now - last - 1 / rate
                 last = now - 1 / rate
-            place = round((now - first) * rate)
+            clock_number = round((now - first) * rate)
             # Jitter may round two frames to one number; going back in time stays visible.
-            number = max(place, number + 1) if last is None or now > last else place
+            number = max(clock_number, number + 1) if last is None or now > last else clock_number
             last = now
             yield LiveFrame(number, Picture(picture), boxes)
 
@@ -452,7 +452,7 @@ def boxes_from(
         )
     frames = _frames(lines, where, size, cropped=recording is None)
     if recording is not None:
-        frames = _with_pictures(frames, recording)
+        frames = _add_pictures(frames, recording)
     return LiveSource(
         str(name),
         float(facts["fps"]),
@@ -495,7 +495,7 @@ def _frames(
             )
         try:
             rows = [[*map(float, box), *([1.0] if len(box) == 4 else [])] for box in raw_boxes]
-            boxes = checked(np.array(rows, np.float64).reshape(len(rows), 5))
+            boxes = check_output(np.array(rows, np.float64).reshape(len(rows), 5))
         except (TypeError, ValueError, OverflowError, PolyplinkError):
             raise PolyplinkError(
                 f"{at}: these are not boxes", "write [x, y, w, h, score], score from 0 to 1"
@@ -504,7 +504,7 @@ def _frames(
         if cropped:
             texts = row.get("crops", [])
             if not isinstance(texts, list) or not (
-                len(texts) == len(clipped(boxes, size)) == len(boxes)
+                len(texts) == len(clip_boxes(boxes, size)) == len(boxes)
             ):
                 raise PolyplinkError(
                     f"{at}: {many(len(rows), 'box')}, and not as many crops, or one lies outside "
@@ -529,7 +529,7 @@ def _crop(text: object, at: str) -> Pixels:
     return image
 
 
-def _with_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterator[LiveFrame]:
+def _add_pictures(frames: Iterator[LiveFrame], recording: Recording) -> Iterator[LiveFrame]:
     """Frames with the pictures of a recording, which is decoded forward once."""
     pictures = recording.frames()
     number, picture = -1, None
@@ -580,10 +580,10 @@ def open_source(
             f"--recording is given beside {source}", "leave it out; it is for boxes on stdin (-)"
         )
     if is_device(source):
-        return captured(source, fps, stall)
+        return capture_stream(source, fps, stall)
     pictures = _one_recording(Path(source), fps)
     if boxes is None:
-        return played(pictures)
+        return play_recording(pictures)
     file = Path(boxes)
     check_is_file(file, "check the path given with --boxes")
     lines = file.open(encoding="utf-8", errors="replace")
@@ -633,7 +633,7 @@ class Feed:
     def _read(self) -> None:
         begun, first = time.monotonic(), None
         try:
-            with _closed(self._source.frames):
+            with _closing(self._source.frames):
                 for frame in self._source.frames:
                     first = frame.number if first is None else first
                     if self._source.kind == "recording" and self._speed:

@@ -97,7 +97,7 @@ def build_tracklets(
     if unknown.any():
         rows = np.flatnonzero(unknown.to_numpy())
         rows = rows[np.lexsort((frames[rows], owner[rows]))]  # by procedure, in time
-        track[rows] = len(owner) + _linked(
+        track[rows] = len(owner) + _link(
             detections[rows], owner[rows], settings.tracks, fps=fps or {}, scenes=scenes or {}
         )
     cuts = Cuts(*(np.empty(len(track), dtype=np.uint32) for _ in range(3)))
@@ -208,19 +208,21 @@ def fill_gaps(boxes: pl.DataFrame) -> pl.DataFrame:
     changes = boxes["tracklet"].rle_id().diff().drop_nulls().to_numpy()
     missing = np.where(changes == 0, step - 1, 0)  # b - 1
     before = np.repeat(np.arange(missing.size), missing)  # m: the box before each gap's frame
-    into = np.arange(before.size) - (np.cumsum(missing) - missing)[before] + 1
+    nth = np.arange(before.size) - (np.cumsum(missing) - missing)[before] + 1
     sides = boxes.select(BOX).to_numpy().astype(np.float64)
-    moved = sides[before] + (into / step[before])[:, None] * np.diff(sides, axis=0)[before]  # m, 4
-    columns = {"frame": frame[before] + into, **dict(zip(BOX, moved.T, strict=True))}
-    added = boxes[before].with_columns(
+    gap_sides = (
+        sides[before] + (nth / step[before])[:, None] * np.diff(sides, axis=0)[before]
+    )  # m, 4
+    columns = {"frame": frame[before] + nth, **dict(zip(BOX, gap_sides.T, strict=True))}
+    gap_boxes = boxes[before].with_columns(
         *(pl.Series(name, values).cast(boxes.schema[name]) for name, values in columns.items()),
         score=pl.lit(None, boxes.schema["score"]),
     )
-    parts = (boxes, False), (added, True)
+    parts = (boxes, False), (gap_boxes, True)
     return pl.concat(table.with_columns(interpolated=pl.lit(flag)) for table, flag in parts)
 
 
-def _linked(
+def _link(
     boxes: pl.DataFrame,
     owner: Rows,
     settings: TrackSettings,
@@ -290,16 +292,16 @@ def _walk(  # noqa: PLR0917
     count = 0
     for k in range(tracks.size):
         track = tracks[k]
-        before = last[track]
-        gap = frames[k] - frames[before]
-        if before >= 0 and gap < 0:
+        previous_row = last[track]
+        gap = frames[k] - frames[previous_row]
+        if previous_row >= 0 and gap < 0:
             return -1
         box = (np.float64(x[k]), np.float64(y[k]), np.float64(w[k]), np.float64(h[k]))
         previous = (last_box[track, 0], last_box[track, 1], last_box[track, 2], last_box[track, 3])
         # The tracks of boxes without a polyp, numbered after all others, are not cut.
-        near = track >= tracks.size or (gap <= max_gap and overlap(box, previous) >= min_iou)
-        if before >= 0 and gap >= 1 and near:
-            tracklet[k] = tracklet[before]
+        continues = track >= tracks.size or (gap <= max_gap and overlap(box, previous) >= min_iou)
+        if previous_row >= 0 and gap >= 1 and continues:
+            tracklet[k] = tracklet[previous_row]
         else:
             tracklet[k] = count
             first[count], n[count] = k, 0
@@ -418,7 +420,7 @@ def positions(rows: pl.DataFrame, spans: pl.DataFrame, name: str = "position") -
     return pl.Series(name, position, dtype=pl.Float64).fill_nan(None)
 
 
-def placed(tracklets: pl.DataFrame, spans: Spans) -> pl.DataFrame:
+def add_positions(tracklets: pl.DataFrame, spans: Spans) -> pl.DataFrame:
     """Tracklets with their `position` in the annotated span of the procedure, and `bridged`.
 
     `bridged` is the share of a tracklet's frames, from its first to its last, without a box.

@@ -31,10 +31,10 @@ from polyplink.data.tables import DataSet, read_data, read_table_with_metadata, 
 from polyplink.tracklets.box_runs import (
     BOX,
     Spans,
+    add_positions,
     box_rows,
     build_tracklets,
     frame_rates,
-    placed,
     spans_of,
 )
 from polyplink.tracklets.crops import (
@@ -49,7 +49,7 @@ from polyplink.tracklets.crops import (
     write_crops,
 )
 from polyplink.tracklets.detection_crops import copy_saved_crops
-from polyplink.tracklets.sampling import cut_tracklets, fragments, sampled
+from polyplink.tracklets.sampling import cut_tracklets, fragments, sample_crops
 from polyplink.tracklets.scenes import read_scenes
 from polyplink.tracklets.settings import PrepareSettings
 
@@ -340,9 +340,9 @@ def add_crops(
                     procedure_id=procedure_id,
                     device=device,
                 )
-                renderings.append((sum(part.uncut["n_crops"]), partial(_rendered, part, render)))
+                renderings.append((sum(part.uncut["n_crops"]), partial(_render, part, render)))
                 continue
-            with _to_make(part) as is_missing:
+            with _must_make_crops(part) as is_missing:
                 if not is_missing:
                     continue
                 copied = copy_saved_crops(folder, procedure_id, frames, path, size)
@@ -365,15 +365,15 @@ def add_crops(
     return cut_at_broken(prepared)
 
 
-def _to_make(part: Prepared) -> AbstractContextManager[bool]:
+def _must_make_crops(part: Prepared) -> AbstractContextManager[bool]:
     """Whether this process is to make the crops of a part with one procedure."""
     (procedure_id,) = part.procedures
     return claim_unmade(part.crops_path(procedure_id), partial(part.has_crops, procedure_id))
 
 
-def _rendered(part: Prepared, render: Callable[[], int]) -> int:
+def _render(part: Prepared, render: Callable[[], int]) -> int:
     """Render the crops of a procedure in a worker, if they are to be made; returns their number."""
-    with _to_make(part) as is_missing:
+    with _must_make_crops(part) as is_missing:
         return render() if is_missing else 0
 
 
@@ -424,7 +424,9 @@ def _tables(folder: Path, data: DataSet, settings: PrepareSettings, record: RunR
                 detections, tracklets = build_tracklets(
                     data.detections, settings, fps=fps, scenes=scenes
                 )
-                tracklets = placed(sampled(tracklets, settings, fps), spans_of(detections))
+                tracklets = add_positions(
+                    sample_crops(tracklets, settings, fps), spans_of(detections)
+                )
                 for name, table in zip(_TABLES, (detections, tracklets), strict=True):
                     write_table(target / f"{name}.parquet", table, {_DATA: key})
     detections, tracklets = tables
@@ -473,7 +475,7 @@ def cut_at_broken(prepared: Prepared) -> Prepared:
             stride=prepared.settings.stride,
             min_length=prepared.settings.min_length,
         )
-        tracklets = placed(tracklets, prepared.spans)
+        tracklets = add_positions(tracklets, prepared.spans)
     return dataclasses.replace(prepared, tracklets=tracklets)
 
 

@@ -36,11 +36,11 @@ def kept_tracklets(
         shortest, default=settings.shortest_track(USUAL_FPS), return_dtype=pl.Float64
     )
     frames = pl.col("last_frame") - pl.col("first_frame") + 1
-    long = pl.when(pl.col("polyp_id").is_not_null()).then(pl.col("n") >= settings.min_length)
-    return tracklets.filter(long.otherwise(frames >= least))
+    is_long = pl.when(pl.col("polyp_id").is_not_null()).then(pl.col("n") >= settings.min_length)
+    return tracklets.filter(is_long.otherwise(frames >= least))
 
 
-def sampled(
+def sample_crops(
     tracklets: pl.DataFrame,
     settings: PrepareSettings,
     fps: Mapping[str, float] | None = None,
@@ -78,7 +78,7 @@ def cut_tracklets(
     be broken.
 
     Args:
-        tracklets: A table from `sampled`.
+        tracklets: A table from `sample_crops`.
         frames: Frame number of each detection, indexed by `offset`.
         broken: Procedure -> its broken frames.
         stride: Boxes from one crop to the next.
@@ -115,7 +115,7 @@ def part_of_tracklet(
     """The row of the part of a tracklet with some of its crops.
 
     Args:
-        row: The row of the tracklet in a table from `sampled`.
+        row: The row of the tracklet in a table from `sample_crops`.
         frames: Frame number of each detection, indexed by `offset`.
         first: First crop of the part, from 0; the part begins at its box.
         last: Crop at which the part ends, exclusive.

@@ -68,20 +68,20 @@ class SceneFinder:
         count = SIDE * SAMPLES
         down, across = (((np.arange(count) + 0.5) * n / count).astype(int) for n in image.shape[:2])
         samples = image[down[:, None], across].reshape(SIDE, SAMPLES, SIDE, -1)  # SAMPLES x 3 each
-        small = samples.mean((1, 3)).ravel()
+        thumbnail = samples.mean((1, 3)).ravel()
         if not self.state.size:
-            self.state = np.concatenate([small, np.full(AREA, np.inf), np.zeros(BEFORE + 4)])
+            self.state = np.concatenate([thumbnail, np.full(AREA, np.inf), np.zeros(BEFORE + 4)])
         last, previous, changes, numbers = np.split(self.state, [AREA, 2 * AREA, 2 * AREA + BEFORE])
         scene, newest, before, lasted = numbers
-        change = np.abs(small - last).mean()
-        returns = np.abs(small - previous).mean() < max(LEAST, change / 2)
+        change = np.abs(thumbnail - last).mean()
+        returns = np.abs(thumbnail - previous).mean() < max(LEAST, change / 2)
         if change >= LEAST and (returns or change >= TIMES * changes.max()):
             if lasted >= LASTING or np.isinf(previous[0]):
                 previous, before, returns = last, scene, False
             scene, lasted = before if returns else newest + 1, 0
             newest = max(newest, scene)
         numbers = np.array([scene, newest, before, lasted + 1])
-        self.state = np.concatenate([small, previous, changes[1:], [change], numbers])
+        self.state = np.concatenate([thumbnail, previous, changes[1:], [change], numbers])
         return int(scene)
 
 

@@ -40,25 +40,25 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
     of_polyps, of_polyps_uncut = (
         int(tracklets.filter(has_polyp)["n"].sum()) for tracklets in (used, used_uncut)
     )
-    unnamed = data.detections["polyp_id"].null_count()
+    n_no_polyp = data.detections["polyp_id"].null_count()
     total = data.detections.height
     cut_short = of_polyps_uncut - of_polyps
-    too_few = total - unnamed - of_polyps_uncut
-    untracked = unnamed - int(used.filter(~has_polyp)["n"].sum())
-    lost = {
+    too_few = total - n_no_polyp - of_polyps_uncut
+    n_dropped = n_no_polyp - int(used.filter(~has_polyp)["n"].sum())
+    n_by_reason = {
         f"where gaps or jumps cut a polyp's boxes (--max-gap {settings.max_gap}, --min-iou "
         f"{settings.min_iou:g})": cut_short,
         f"of polyps with fewer than {settings.min_length} boxes at a time (--min-length)": too_few,
         f"without a polyp, in tracks shorter than {settings.min_seconds:g} s or "
-        f"{settings.fewest_frames} frames (--min-seconds) or of too low a score (--low)": untracked,
+        f"{settings.fewest_frames} frames (--min-seconds) or of too low a score (--low)": n_dropped,
     }
-    count = sum(lost.values())
-    reasons = [f"{n} {reason}" for reason, n in lost.items() if n]
+    count = sum(n_by_reason.values())
+    reasons = [f"{n} {reason}" for reason, n in n_by_reason.items() if n]
     severity: Severity = "note"
-    of = f"settings of {origin.name}" if origin and settings != defaults else "default settings"
-    what, hint = f"the {of} give {many(used.height, 'tracklet')}", "none needed"
+    name = f"settings of {origin.name}" if origin and settings != defaults else "default settings"
+    text, hint = f"the {name} give {many(used.height, 'tracklet')}", "none needed"
     if reasons:
-        what += f"; of {total} boxes they leave out {', '.join(reasons)}"
+        text += f"; of {total} boxes they leave out {', '.join(reasons)}"
         hint = "give these options to change them"
     # Boxes too weak to begin a track are meant to be left out, so they are no reason to warn.
     too_weak = ~has_polyp & (pl.col("score") < settings.tracks.high).fill_null(False)
@@ -67,7 +67,7 @@ def diagnose_tracklets(data: DataSet, folder: Path) -> list[Finding]:
     left_out[box_rows(used)[0]] = False
     if 2 * (strong & left_out).sum() > strong.sum():
         severity, hint = "warning", _for_few_boxes(data, settings, fps, scenes)
-    return [Finding(severity, "tracklets", what, max(count, 1), hint)]
+    return [Finding(severity, "tracklets", text, max(count, 1), hint)]
 
 
 def _for_few_boxes(

@@ -430,7 +430,7 @@ def tracked(procedures: Sequence[Procedure], partitions_of: Sequence[Partitions]
         places = np.zeros((len(polyp), LONG, 2))
         places[..., 0] = 100.0 * polyp[:, None]
         truth = TrackingTruth.of("bench", tracklet_boxes(polyp, start, places))
-        scores.append(truth.score(parts.labels).counts.take(parts.of))
+        scores.append(truth.score(parts.labels).counts.take(parts.row_of))
     return dict(tracking_figures(TrackingCounts.total(scores)))
 
 
@@ -480,7 +480,7 @@ def sweep(
             for labels_and_names in zip(labels, polyps, strict=True)
         ]
         rates = np.mean([counted.rates["fr"] for counted in counts], axis=0)
-        return {"FR": rates, **tracked(group, [counted.cut for counted in counts])}, labels
+        return {"FR": rates, **tracked(group, [counted.partitions for counted in counts])}, labels
 
     def one_by_one(group: Sequence[Procedure]) -> list[list[np.ndarray | None]]:
         """scikit-learn's labels under some settings, by procedure."""

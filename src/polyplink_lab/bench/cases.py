@@ -43,7 +43,7 @@ def startup(size: int, device: torch.device, folder: Path) -> Work:
         raise PolyplinkError(f"start-up of size {size}", "leave the size out")
 
     def light(output: object, expected: object) -> bool:
-        return not imported(IMPORT, HEAVY) and not imported(HELP, HEAVY_FOR_HELP)
+        return not imported_modules(IMPORT, HEAVY) and not imported_modules(HELP, HEAVY_FOR_HELP)
 
     return Work(ours=lambda: python(HELP), rival=None, equal=light)
 
@@ -55,7 +55,7 @@ def python(code: str) -> str:
     ).stdout
 
 
-def imported(code: str, modules: Sequence[str]) -> list[str]:
+def imported_modules(code: str, modules: Sequence[str]) -> list[str]:
     """Those of `modules` that `code` imports in a new Python process."""
     query = f"import json, sys; print(json.dumps([m for m in {modules!r} if m in sys.modules]))"
     imported_modules: list[str] = json.loads(python(f"{code}\n{query}"))

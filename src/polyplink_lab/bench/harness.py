@@ -134,9 +134,9 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
             work.ours()  # compiles code, once per machine
         expected, rival_s = None, None
         if work.rival is not None:
-            expected, rival_s = timed(work.rival, rival_repeats)
+            expected, rival_s = time_calls(work.rival, rival_repeats)
             rival_s = work.scale * (work.seconds(expected) if work.seconds else rival_s)
-        output, ours_s = timed(work.ours, repeats)
+        output, ours_s = time_calls(work.ours, repeats)
         ours_s = work.seconds(output) if work.seconds else ours_s
         exponent = None
         if growth_repeats:
@@ -164,7 +164,7 @@ def measure(case: Case, size: int, device: torch.device) -> BenchResult:
         )
 
 
-def timed(call: Call, repeats: int = 3) -> tuple[Any, float]:
+def time_calls(call: Call, repeats: int = 3) -> tuple[Any, float]:
     """Output of the last and seconds of the fastest of `repeats` calls, at least one."""
     seconds = []
     for _ in range(repeats):
@@ -185,7 +185,7 @@ def growth(at: Callable[[int], Call], size: int, repeats: int) -> float:
         repeats: Calls per size, of which the fastest counts.
     """
     sizes = [size // part for part in EIGHTHS]
-    seconds = [timed(at(n), repeats)[1] for n in sizes]
+    seconds = [time_calls(at(n), repeats)[1] for n in sizes]
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 

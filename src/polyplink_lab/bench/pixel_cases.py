@@ -25,7 +25,7 @@ from polyplink.encoders.encoder import to_pixels
 from polyplink.tracklets.crops import FrameCrops, cut_frame
 from polyplink.tracklets.prepare import prepare
 from polyplink.tracklets.settings import PrepareSettings
-from polyplink_lab.bench.harness import Call, Work, timed
+from polyplink_lab.bench.harness import Call, Work, time_calls
 from polyplink_lab.simulate.colon.surface import BatchSurface
 from polyplink_lab.simulate.picture.rays import (
     FAR,
@@ -241,7 +241,7 @@ def simulated_crops(size: int, device: torch.device, folder: Path, side: int = S
         workers = os.cpu_count() or 1
         if kind == "cuda":
             n_crops = max(size, GPU_CROPS)
-            return {"rate": n_crops / timed(at(n_crops))[1]}
+            return {"rate": n_crops / time_calls(at(n_crops))[1]}
         if workers == 1:
             return {"rate": size / seconds}
         with worker_pool(workers) as pool:

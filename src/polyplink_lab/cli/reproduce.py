@@ -101,7 +101,7 @@ def reproduce(
         PolyplinkError: If there is no such table, column, part or data folder, `only` names no
             row, `weights` name no encoder of a table or no file, or no polyp of the part is known.
     """
-    from polyplink_lab.reproduce.published_tables import published, published_table
+    from polyplink_lab.reproduce.published_tables import published_table, published_tables
 
     if table == "list":
         if data is not None:
@@ -116,13 +116,15 @@ def reproduce(
     if dry_run and out is not None:
         raise PolyplinkError("--dry-run writes nothing to --out", "leave one of them out")
     all_tables = table == "all"
-    tables = list(published().values()) if all_tables else [published_table(table)]
-    tables = _chosen(table, tables, only, columns)
+    tables = list(published_tables().values()) if all_tables else [published_table(table)]
+    tables = _select_cells(table, tables, only, columns)
     from polyplink.associate.grid_search import find_grid
 
     find_grid(grid)
     named_weights = named_files("--weights", weights)
-    encoders = dict.fromkeys(name for paper in published().values() for name in paper.subjects)
+    encoders = dict.fromkeys(
+        name for paper in published_tables().values() for name in paper.subjects
+    )
     of_tables = {name for paper in tables for name in paper.subjects}
     computed = [name for name in encoders if name in of_tables and (not only or name in only)]
     for encoder, path in named_weights.items():
@@ -175,7 +177,7 @@ def reproduce(
     return reproduce_table(settings, tables[0], folder, progress)
 
 
-def _chosen(
+def _select_cells(
     name: str,
     tables: "Sequence[PublishedTable]",
     only: Sequence[str],

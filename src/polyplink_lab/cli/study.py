@@ -125,7 +125,7 @@ def study(
     out, data = Path(out), Path(data)
     check_inputs(None, data, [part], device)
     settings = _settings(tasks, clusterers, columns, grid=grid, purpose=purpose, threads=workers)
-    configs = _configured(recipes, sets, data, part)
+    configs = _configure(recipes, sets, data, part)
     from polyplink.evaluate.evaluation import evaluate_encoder
     from polyplink.evaluate.truth import samples_of, tracklet_boxes
     from polyplink.tracklets.prepare import prepare
@@ -159,7 +159,7 @@ def study(
             print(f"{label} ({i} of {len(planned)})", file=sys.stderr, flush=True)
         try:
             with record.stage(label):
-                folder, encoded = _trained(workspace, part, config, encoded, progress)
+                folder, encoded = _train_and_encode(workspace, part, config, encoded, progress)
                 vectors, samples = encoded.vectors[label], samples_of(encoded.prepared)
                 figures, resampled = evaluate_encoder(
                     vectors, samples, settings, tracklet_boxes(encoded.prepared, samples)
@@ -220,7 +220,7 @@ def _check_measured(names: Sequence[str], figures: "EncoderFigures") -> None:
     Comparison(tuple(columns(figures)), (), {}).with_headline(names)
 
 
-def _configured(
+def _configure(
     recipes: Sequence[str], sets: Sequence[str], data: Path, part: str
 ) -> "list[TrainConfig]":
     """The recipes with fields changed; errors are reported before hours of work."""
@@ -247,7 +247,7 @@ def _refuse_seen(configs: "Sequence[TrainConfig]", workspace: "Workspace", part:
             raise PolyplinkError(reason, "name another part: --part, or --set validation.part=NAME")
 
 
-def _trained(
+def _train_and_encode(
     workspace: "Workspace",
     part: str,
     config: "TrainConfig",
@@ -258,7 +258,7 @@ def _trained(
     from polyplink.encoders.encode import encode
     from polyplink.encoders.load import load_named
     from polyplink.encoders.weights import guard
-    from polyplink_lab.reproduce.encoders_under_test import trained
+    from polyplink_lab.reproduce.encoders_under_test import train_or_resume
 
     label = f"{config.name}, seed {config.seed}"
 
@@ -267,7 +267,7 @@ def _trained(
 
     quiet = progress if progress in (silent, inform) else labelled_progress
     of_seed = replace(workspace, sets=(*workspace.sets, f"seed={config.seed}"))
-    folder = trained(config, of_seed, quiet)
+    folder = train_or_resume(config, of_seed, quiet)
     encoder = load_named(folder, workspace.device, label)
     guard(encoder.record.seen, workspace.tables, part)
     if encoded is not None:

@@ -151,11 +151,11 @@ def named_figures(
         )
         by_name |= evaluated.figures
         for clusterer in clusterers:
-            by_name |= _clustered(evaluated, clusterer)
+            by_name |= _clustering_figures(evaluated, clusterer)
     if any(name.startswith("none/") for name in names):
-        by_name |= _unclustered(samples)
+        by_name |= _unclustered_figures(samples)
     if set(names) & set(TOP):
-        by_name |= _in_batches(vectors, samples)
+        by_name |= _batch_accuracies(vectors, samples)
 
     def draws(name: str) -> Resampled | None:
         return resampled.get(name, resampled.get(f"tracking/{name} mean"))
@@ -163,7 +163,7 @@ def named_figures(
     return {name: (by_name[name], draws(name)) for name in names if name in by_name}
 
 
-def _clustered(evaluated: EncoderFigures, clusterer: str) -> dict[str, Figure]:
+def _clustering_figures(evaluated: EncoderFigures, clusterer: str) -> dict[str, Figure]:
     """Figures of counting and tracking, with the setting of each procedure chosen on the others."""
     summary = evaluated.counting[clusterer].summary
     tracking = evaluated.tracking[clusterer]["spreads"] if clusterer in evaluated.tracking else {}
@@ -176,7 +176,7 @@ def _clustered(evaluated: EncoderFigures, clusterer: str) -> dict[str, Figure]:
     return {f"{clusterer}/{name}": figure for name, figure in by_name.items()}
 
 
-def _unclustered(samples: Samples) -> dict[str, Figure]:
+def _unclustered_figures(samples: Samples) -> dict[str, Figure]:
     """Baseline with a cluster per tracklet: FR is tracklets over polyps."""
     rates: list[float | None] = []
     several = 0
@@ -189,7 +189,7 @@ def _unclustered(samples: Samples) -> dict[str, Figure]:
     return {"none/FR": Figure.mean_of(rates), "none/FPR": no_pair}
 
 
-def _in_batches(vectors: np.ndarray, samples: Samples) -> dict[str, Figure]:
+def _batch_accuracies(vectors: np.ndarray, samples: Samples) -> dict[str, Figure]:
     """Top-1 and top-5 accuracy in validation batches (thesis, table 5.11)."""
     correct, views, polyps = dict.fromkeys(TOP, 0.0), 0, set[int]()
     for draw in range(DRAWS):

@@ -21,7 +21,7 @@ from polyplink.encoders.catalogue import find_spec
 from polyplink.encoders.config import FoundationConfig
 from polyplink.encoders.device import pick_device, place
 from polyplink.encoders.embed import NetworkEmbedder
-from polyplink.encoders.load import NamedEncoder, histogram, load_named, untrained
+from polyplink.encoders.load import NamedEncoder, histogram, load_named, random_encoder
 from polyplink.encoders.weights import (
     WEIGHTS_FILE,
     Seen,
@@ -34,7 +34,7 @@ from polyplink.learn.loop import split_procedures
 from polyplink.learn.train_config import LAST, TrainConfig
 from polyplink.recipes.by_name import OTHER_PART, RECIPES, find_recipe, override
 from polyplink.recipes.small import small_sibling
-from polyplink_lab.reproduce.published_tables import published
+from polyplink_lab.reproduce.published_tables import published_tables
 from polyplink_lab.reproduce.standing import STANDINGS, standing
 
 NO_ENCODER = "none"  # the row of a table without any encoder
@@ -129,7 +129,7 @@ def find_encoder(
         small = stand_in_recipe(name)
         if small is None:
             return untrained_stand_in(name, workspace)
-        path = trained(override(small, workspace.sets), workspace, progress)
+        path = train_or_resume(override(small, workspace.sets), workspace, progress)
         stand_in = f"{small.name}, a small network trained by its recipe"
     elif missing := what_is_missing(name, workspace):
         raise PolyplinkError(missing, f"or give --weights {name}=FILE")
@@ -139,7 +139,7 @@ def find_encoder(
         try:
             path = weights_path(Path(name))
         except PolyplinkError:
-            path = trained(override(find_recipe(name), workspace.sets), workspace, progress)
+            path = train_or_resume(override(find_recipe(name), workspace.sets), workspace, progress)
     exported = weights_path(path).suffix == ".onnx"
     encoder = load_named(
         path, workspace.device, name, precision=None if exported else workspace.precision
@@ -291,13 +291,13 @@ def untrained_stand_in(name: str, workspace: Workspace) -> EncoderUnderTest:
     """A small network in place of a foundation encoder, with random weights seeded by its name."""
     recipe = find_recipe(STAND_IN)
     device = pick_device(workspace.device)
-    network = untrained(recipe.encoder, device, crc32(name.encode()))
+    network = random_encoder(recipe.encoder, device, crc32(name.encode()))
     key = f"standin-{content_key(recipe.encoder, name)}"
     stand_in = "an untrained network"
     return EncoderUnderTest(name, key, network, device, recipe.prepare, stand_in=stand_in)
 
 
-def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:
+def train_or_resume(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Path:
     """The folder of a recipe's run, which is trained or resumed if it is not finished.
 
     If the recipe starts from the weights of another recipe, that one is trained first.
@@ -311,7 +311,7 @@ def trained(recipe: TrainConfig, workspace: Workspace, progress: Progress) -> Pa
             recipe,
             workspace.data,
             out=run,
-            init_from=None if start is None else trained(start, workspace, progress),
+            init_from=None if start is None else train_or_resume(start, workspace, progress),
             resume=(run / LAST).is_file(),
             device=workspace.device,
             devices=workspace.devices,
@@ -339,7 +339,7 @@ def list_tables() -> list[dict[str, Any]]:
         inferred and unavailable cells) and standing (of each cell, with the reason).
     """
     rows = []
-    for table in published().values():
+    for table in published_tables().values():
         names, standings = table.subjects, [standing(cell) for cell in table.cells]
         missing = {name: reason for name in names if (reason := what_is_missing(name))}
         rows.append(

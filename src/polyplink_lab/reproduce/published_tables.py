@@ -115,7 +115,7 @@ def _cell(row: Mapping[str, str]) -> Cell:
 
 
 @cache
-def published() -> Mapping[str, PublishedTable]:
+def published_tables() -> Mapping[str, PublishedTable]:
     """All published tables by name, in the papers' order."""
     cells: dict[str, list[Cell]] = {}
     for row in _rows("values.csv"):
@@ -136,7 +136,7 @@ def published_table(name: str) -> PublishedTable:
         >>> published_table("thesis/5.3").cells[0].value
         0.287
     """
-    return find_named("published table", name, published())
+    return find_named("published table", name, published_tables())
 
 
 def both_precisions(cells: Sequence[Cell]) -> Iterator[Cell]:

@@ -237,12 +237,12 @@ def reproduce_table(
     for subject in table.subjects:
         if not settings.only or subject in settings.only:
             with record.stage(subject):
-                figures, encoder = _measured(subject, settings, table, part, progress)
+                figures, encoder = _measure_encoder(subject, settings, table, part, progress)
                 if encoder is not None:
                     encoders[subject] = encoder
                 measured |= {(subject, *key): figure for key, figure in figures.items()}
     why_not = incomparable(data, part, table, stand_in=workspace.stand_in)
-    cells = _compared(table, measured, encoders, comparable=settings.anyway or not why_not)
+    cells = _compare(table, measured, encoders, comparable=settings.anyway or not why_not)
     result = ReproducedTable(
         name,
         table.source,
@@ -275,7 +275,7 @@ def reproduce_table(
     return Result(result, printed=printed, warnings=warnings, code=code)
 
 
-def _compared(
+def _compare(
     table: PublishedTable,
     measured: Mapping[tuple[str, Variant, str], Measured],
     encoders: Mapping[str, EncoderUnderTest],
@@ -297,7 +297,7 @@ def _compared(
     ]
     best = best_cells(table.cells, [resampled for _, resampled in figures])
     return tuple(
-        _beside(
+        _reproduced_cell(
             cell,
             figure,
             comparable or cell.is_cost,
@@ -358,7 +358,7 @@ def incomparable(data: DataSet, part: str, table: PublishedTable, *, stand_in: b
     return ", ".join(reasons)
 
 
-def _measured(
+def _measure_encoder(
     name: str,
     settings: ReproductionSettings,
     table: PublishedTable,
@@ -414,7 +414,7 @@ def _measured(
     for variant, measure in of_probes:
         cut = replace(encoder.prepare, crop_factor=fed(variant).crop)
         try:
-            measured[variant, measure] = _probed(
+            measured[variant, measure] = _measure_probe(
                 measure,
                 replace(encoder, prepare=cut),
                 length=variant.clip,
@@ -455,7 +455,7 @@ def _measures(
     return of_costs, of_vectors, of_probes
 
 
-def _probed(
+def _measure_probe(
     measure: str,
     encoder: NamedEncoder,
     *,
@@ -512,7 +512,7 @@ def _remark(cell: Cell, ours: Figure) -> str:
     return "; ".join(filter(None, (used_parameters, cell.remark)))
 
 
-def _beside(
+def _reproduced_cell(
     cell: Cell, ours: Figure, comparable: bool, best: bool, encoder: EncoderUnderTest | None
 ) -> ReproducedCell:
     """A published number and ours in its unit; `encoder` is the measured one, if any."""
@@ -522,7 +522,7 @@ def _beside(
     scaled = replace(ours, **{name: value * scale for name, value in values.items()})
     if scaled.value is None and not scaled.why:
         scaled = replace(scaled, why="undefined on these data")
-    used = None if cell.is_cost else encoder  # costs are those of the named network
+    model = None if cell.is_cost else encoder  # costs are those of the named network
     units = "polyps" if task_of(cell.measure) in TASK_PARTS else "procedures"
     return ReproducedCell(
         group=cell.group,
@@ -536,8 +536,8 @@ def _beside(
         difference=scaled.value - cell.value
         if comparable and cell.text and scaled.value is not None
         else None,
-        remark="; ".join(filter(None, (used.remark if used else "", _remark(cell, ours)))),
+        remark="; ".join(filter(None, (model.remark if model else "", _remark(cell, ours)))),
         best=best,
-        stand_in=used.stand_in if used else "",
+        stand_in=model.stand_in if model else "",
         published_bold=cell.bold,
     )

@@ -33,7 +33,7 @@ from polyplink.learn.temporal_bags import TemporalBags
 from polyplink.learn.train_config import TrainConfig
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.prepare import crops_keys, crops_path, prepared_folder
-from polyplink.tracklets.sampling import sampled
+from polyplink.tracklets.sampling import sample_crops
 from polyplink.tracklets.settings import PrepareSettings
 from polyplink_lab.reproduce.crop_variants import Variant
 from polyplink_lab.reproduce.encoders_under_test import (
@@ -256,13 +256,15 @@ class Planner:
             record = read_record(weights_path(self.workspace.weights.get(name, Path(name))))
             config, prepare = record.encoder, record.prepare
         settings = prepare if crop == "own" else replace(prepare, crop_factor=crop)
-        on: dict[str, list[str]] = {}
+        by_part: dict[str, list[str]] = {}
         for measure in measures:
             task = task_of(measure)
-            of = f"{SPLIT}{task}" if task in self.splits else self.probe_parts.get(task, self.part)
-            on.setdefault(of, []).append(measure)
-        for part in sorted(on):
-            yield from self._measuring(name, config, settings, clip, part=part, measures=on[part])
+            key = f"{SPLIT}{task}" if task in self.splits else self.probe_parts.get(task, self.part)
+            by_part.setdefault(key, []).append(measure)
+        for part in sorted(by_part):
+            yield from self._measuring(
+                name, config, settings, clip, part=part, measures=by_part[part]
+            )
 
     def _training(self, recipe: TrainConfig) -> Iterator[Step]:
         """The steps to cut crops and train a recipe, after the recipe from which it starts."""
@@ -369,7 +371,7 @@ class Planner:
         key = replace(settings, crop_factor=None, size=1)
         if key not in self._tables:
             _, tracklets = build_tracklets(self.data.detections, settings)
-            self._tables[key] = sampled(tracklets, settings)
+            self._tables[key] = sample_crops(tracklets, settings)
         names = self._names(part) if only is None else only
         rows = self._tables[key].filter(pl.col("procedure_id").is_in(list(names)))
         return int((rows["n_crops"] // length).sum())

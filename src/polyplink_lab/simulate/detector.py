@@ -132,7 +132,7 @@ def detect_simulated(
         alarms = _alarms(rng, row, preset, follow)
         if images.height:  # an alarm without an image could not be shown
             alarms = alarms.drop("image").join(images, keys, maintain_order="left")
-        parts += [_detected(rng, procedure_boxes, preset), alarms]
+        parts += [_detect(rng, procedure_boxes, preset), alarms]
     columns = [*data.detections.columns, "truth", "alarm"]
     detections = pl.concat([part.select(columns) for part in parts])
     return detections.sort("procedure_id", "frame", maintain_order=True)
@@ -170,9 +170,7 @@ def _intercept(odds: Floats, recall: float) -> float:
     return middle
 
 
-def _detected(
-    rng: np.random.Generator, boxes: pl.DataFrame, preset: DetectorPreset
-) -> pl.DataFrame:
+def _detect(rng: np.random.Generator, boxes: pl.DataFrame, preset: DetectorPreset) -> pl.DataFrame:
     """The detected boxes of one procedure, with jitter and scores."""
     n = boxes.height
     chance, frame = boxes["chance"].to_numpy(), boxes["frame"].to_numpy()
@@ -191,7 +189,7 @@ def _detected(
     detections = boxes.with_columns(
         truth="polyp_id", polyp_id=pl.lit(None, pl.String), alarm=pl.lit(None, pl.Int64)
     )
-    return _boxed(detections, edges, score).filter(hit)
+    return _add_boxes(detections, edges, score).filter(hit)
 
 
 def _alarms(
@@ -235,10 +233,12 @@ def _alarms(
         width=pl.lit(width),
         height=pl.lit(height),
     )
-    return _boxed(table, np.concatenate([middle - half, middle + half], 1), score).filter(visible)
+    return _add_boxes(table, np.concatenate([middle - half, middle + half], 1), score).filter(
+        visible
+    )
 
 
-def _boxed(table: pl.DataFrame, edges: Floats, score: Floats) -> pl.DataFrame:
+def _add_boxes(table: pl.DataFrame, edges: Floats, score: Floats) -> pl.DataFrame:
     """Add scores, and boxes from edges (n, 4) left, top, right, bottom, clipped to the frame."""
     size = table.select("width", "height").to_numpy().astype(np.float64)  # n 2
     low = np.clip(edges[:, :2], 0, size - 2)

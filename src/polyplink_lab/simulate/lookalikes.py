@@ -25,7 +25,7 @@ from polyplink_lab.simulate.course.camera import Array, Index, Mask, carry
 from polyplink_lab.simulate.picture.shading import Patient, draw_patient, read_mucosa
 from polyplink_lab.simulate.plan import Plan
 from polyplink_lab.simulate.procedure_specs import stream
-from polyplink_lab.simulate.rendering import planned
+from polyplink_lab.simulate.rendering import read_plan
 
 CANDIDATES = 24  # random places in the picture, one of which is chosen for an alarm
 CONTENT = 0.12  # share of the alarms that show residue or bubbles; the others show folds
@@ -67,7 +67,7 @@ def follow_lookalikes(
     Raises:
         PolyplinkError: If the folder is not a simulation, or lacks the procedure.
     """
-    plan, seed = planned(source, procedure_id)
+    plan, seed = read_plan(source, procedure_id)
     patient = draw_patient(stream(seed, procedure_id, "patient"), plan.spec.bbps)
     first = np.searchsorted(alarm, np.arange(alarm.max(initial=-1) + 1))  # a: each one's first box
     place = _choose(plan, patient, rng, frames[first])  # a 3

@@ -108,7 +108,7 @@ def plan_procedure(preset: Preset, seed: int, spec: ProcedureSpec) -> Plan:
     lens = Lens.of(LENS_CORNERS[spec.brand], spec.width, spec.height)
     coarse = Outlines.of([coarser(body) for body in outlines])
     size = spec.width, spec.height
-    scene = Scene(colon, tuple(lumps), coarse, lens, size, timeline.gone)
+    scene = Scene(colon, tuple(lumps), coarse, lens, size, timeline.removal_frames)
     phase = draw_phase(weather, timeline.n_frames, spec.fps)
     unsteadiness = 0.5 + preset.difficulty
     route = follow_route(
@@ -144,7 +144,7 @@ def boxes_of(plan: Plan) -> pl.DataFrame:
     width, height = plan.spec.width, plan.spec.height
     frames = np.flatnonzero(~plan.conditions.blink)
     path = plan.path[frames]
-    rows, polyps = in_reach(plan.bodies, plan.timeline.gone, path, frames)
+    rows, polyps = in_reach(plan.bodies, plan.timeline.removal_frames, path, frames)
     cameras = shots_of(plan.colon, path, plan.conditions.phase[frames].astype(np.float64))
     boxes = pixel_boxes(project(plan.bodies, cameras, plan.lens, rows, polyps), width, height)
     w, h = boxes[:, 2], boxes[:, 3]

@@ -57,7 +57,7 @@ def write_preview(
         Paths of the two files, under "sheet" and "film".
     """
     samples = []
-    for spec in chosen(procedure_specs(preset, seed)):
+    for spec in choose_procedures(procedure_specs(preset, seed)):
         plan = plan_procedure(preset, seed, spec)
         samples.append((SimulatedProcedure.of(plan, seed, device), boxes_of(plan)))
     first, boxes = samples[0]
@@ -83,7 +83,7 @@ def film_size(spec: ProcedureSpec) -> tuple[int, int]:
     return width, round(width * spec.height / spec.width / 2) * 2
 
 
-def chosen(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
+def choose_procedures(specs: Sequence[ProcedureSpec]) -> list[ProcedureSpec]:
     """One procedure per brand, preferably with two polyps in one view and a large polyp."""
     best: dict[str, ProcedureSpec] = {}
 
@@ -138,7 +138,7 @@ def workflow(plan: Plan, boxes: pl.DataFrame) -> dict[str, int]:
     count, area, scar = np.bincount(numbers, minlength=n), np.zeros(n), np.zeros(n)
     area[numbers] = (boxes["w"] * boxes["h"]).to_numpy()
     # How well each frame shows the place of a removed polyp, 0 to 1.
-    for lump, removal in zip(plan.lumps, plan.timeline.gone, strict=True):
+    for lump, removal in zip(plan.lumps, plan.timeline.removal_frames, strict=True):
         offset = lump.centre.double().numpy() - plan.path.positions[removal:]  # (s, 3)
         distance = np.linalg.norm(offset, axis=1)
         cosine = (offset * plan.path.rotations[removal:, :, 2]).sum(1) / distance

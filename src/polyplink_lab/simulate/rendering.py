@@ -66,7 +66,7 @@ def through_jpeg(picture: Pixels) -> Pixels:
     return decoded
 
 
-def planned(source: Path, procedure_id: str) -> tuple[Plan, int]:
+def read_plan(source: Path, procedure_id: str) -> tuple[Plan, int]:
     """The plan of a procedure of a simulated data set, and the data set's seed.
 
     Args:
@@ -126,7 +126,7 @@ class SimulatedProcedure:
             PolyplinkError: If the folder is no simulation, another version made it, or there is
                 no such procedure.
         """
-        return cls.of(*planned(source, procedure_id), device)
+        return cls.of(*read_plan(source, procedure_id), device)
 
     def windows(self, frames: ArrayLike, windows: ArrayLike, size: tuple[int, int]) -> Pixels:
         """Render parts of frames, before JPEG.

@@ -160,11 +160,11 @@ def check_tables(data: DataSet) -> list[Row]:
         .with_columns(pl.col("lesions", "boxed").fill_null(0).cast(pl.Int64))
     )
     return [
-        *_of_procedures(data, procedures),
-        *_of_polyps(data),
-        *_of_frames(data, procedures),
-        *_of_tracklets(data, procedures, tracklets),
-        *_of_boxes(data, ordered, tracklets),
+        *_check_procedures(data, procedures),
+        *_check_polyps(data),
+        *_check_frames(data, procedures),
+        *_check_tracklets(data, procedures, tracklets),
+        *_check_boxes(data, ordered, tracklets),
     ]
 
 
@@ -221,7 +221,7 @@ def _counts(values: pl.Series, classes: Sequence[object]) -> list[int]:
     return [*counts, len(values) - sum(counts)]
 
 
-def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
+def _check_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     """Figures that the simulator copies from the released tables, so exact."""
     parts = [data.splits.get(part, []) for part in ("train", "eval", "negative")]
     polyps_of_parts = [
@@ -265,7 +265,7 @@ def _of_procedures(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     ]
 
 
-def _of_polyps(data: DataSet) -> list[Row]:
+def _check_polyps(data: DataSet) -> list[Row]:
     """Sizes and histology classes of polyps: copied from the released tables, so exact."""
     polyps = data.polyps
     part_of_procedure = {name: key for key, names in data.splits.items() for name in names}
@@ -303,7 +303,7 @@ def _of_polyps(data: DataSet) -> list[Row]:
     ]
 
 
-def _of_frames(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
+def _check_frames(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     """Frames with a box. Tolerance 1 %, because a look can lose or gain frames at its ends."""
 
     def share(rows: pl.DataFrame) -> float:
@@ -360,7 +360,7 @@ def _of_frames(data: DataSet, procedures: pl.DataFrame) -> list[Row]:
     ]
 
 
-def _of_tracklets(data: DataSet, procedures: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
+def _check_tracklets(data: DataSet, procedures: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
     """Fragmentation. Its fit is uncertain by 10 %, see `simulate.course.timeline`."""
     in_eval = pl.col("procedure_id").is_in(data.splits.get("eval", []))
     long_tracklets = tracklets.filter(in_eval, pl.col("n") >= LONG)
@@ -387,7 +387,7 @@ def _of_tracklets(data: DataSet, procedures: pl.DataFrame, tracklets: pl.DataFra
     ]
 
 
-def _of_boxes(data: DataSet, ordered: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
+def _check_boxes(data: DataSet, ordered: pl.DataFrame, tracklets: pl.DataFrame) -> list[Row]:
     """Sizes of boxes, against 29 sequences of other patients and cameras.
 
     The tolerance is about one standard error of the published values. The log of sizes has a

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from polyplink.core.errors import PolyplinkError
-from polyplink.data.files.folders import IMAGE_ENDINGS, files_in, numbered, videos_in
+from polyplink.data.files.folders import IMAGE_ENDINGS, files_by_number, files_in, videos_in
 
 
 def fill(folder: Path, *names: str) -> None:
@@ -24,8 +24,8 @@ def test_files_are_listed_by_suffix_and_an_unreadable_folder_is_refused(tmp_path
 
 def test_numbered_lists_files_by_their_number(tmp_path: Path) -> None:
     fill(tmp_path, "000001.jpg", "f_10.JPG", "10.png", ".2.jpg", "3.txt", "none.jpg")
-    assert numbered(tmp_path, IMAGE_ENDINGS) == {1: "000001.jpg", 10: "10.png"}
-    assert numbered(tmp_path / "nowhere", IMAGE_ENDINGS) == {}
+    assert files_by_number(tmp_path, IMAGE_ENDINGS) == {1: "000001.jpg", 10: "10.png"}
+    assert files_by_number(tmp_path / "nowhere", IMAGE_ENDINGS) == {}
 
 
 def test_videos_are_files_in_natural_order_and_names_that_are_not_utf_8_are_refused(

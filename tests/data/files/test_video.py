@@ -90,7 +90,7 @@ def test_truncated_videos_are_read_or_refused(tmp_path: Path) -> None:
         assert 20 < video.n_frames < 40
         read_numbers = numbers(video, list(range(N)))
     assert read_numbers[:20] == [(n, n) for n in range(20)]
-    assert all(shown is None for _, shown in read_numbers[40:])
+    assert all(number is None for _, number in read_numbers[40:])
     without_index = write_video(tmp_path / "a.mp4", N)
     # The index is at the end of the file.
     without_index.write_bytes(without_index.read_bytes()[:1000])

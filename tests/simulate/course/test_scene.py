@@ -59,7 +59,7 @@ def scene() -> Scene:
         Outlines.of([coarser(outline(plan.colon, lump)) for lump in plan.lumps]),
         plan.lens,
         (plan.spec.width, plan.spec.height),
-        plan.timeline.gone,
+        plan.timeline.removal_frames,
     )
 
 

@@ -251,7 +251,7 @@ def _tar_places(path: Path) -> dict[str, tuple[int, int]]:
 
 
 @contextmanager
-def _readable(path: Path, broken: str) -> Iterator[None]:
+def _readable(path: Path, damage: str) -> Iterator[None]:
     """Turn all exceptions for missing or damaged archives into user errors."""
     try:
         yield
@@ -262,7 +262,7 @@ def _readable(path: Path, broken: str) -> Iterator[None]:
     except (*_DAMAGE, _LOCKED) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise PolyplinkError(f"{path}: {error.strerror}", "check its permissions") from None
-        raise PolyplinkError(f"{path} {broken} ({first_line(error)})", _AGAIN) from None
+        raise PolyplinkError(f"{path} {damage} ({first_line(error)})", _AGAIN) from None
 
 
 def _is_zip(path: Path) -> bool:
@@ -342,7 +342,7 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
 
             # A member that holds the name or the size of the next one.
             if kind in _EXTENSIONS:
-                text = _exactly(file, _padded(size))[:size]
+                text = _exactly(file, _padded_size(size))[:size]
                 if kind == _LONG_NAME:
                     long_name = _decode(text.split(b"\0", 1)[0])
                 elif kind == _PAX:
@@ -362,12 +362,12 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
             if is_wanted and packed and limit is None:
                 check_member(f"{path}, member {name}", size, length)
             if is_wanted and (limit is None or size <= limit):
-                yield name, _exactly(file, _padded(size))[:size]
+                yield name, _exactly(file, _padded_size(size))[:size]
                 continue
 
             # Of a longer one only the beginning is read; the rest, and other members, are skipped.
             data = _exactly(file, (limit or 0) if is_wanted else 0)
-            remaining = _padded(size) - len(data)
+            remaining = _padded_size(size) - len(data)
             if not packed and remaining > _READ:  # the next header shows a seek beyond the end
                 file.seek(remaining, 1)
                 remaining = 0
@@ -379,7 +379,7 @@ def _tar_members(path: Path, accepts: Wanted, limit: int | None) -> Iterator[tup
             pass
 
 
-def _padded(size: int) -> int:
+def _padded_size(size: int) -> int:
     """Bytes of a member of a tar with its padding to whole blocks."""
     return -(-size // BLOCK) * BLOCK
 

@@ -229,7 +229,7 @@ def names_in(folder: str) -> list[str]:
     return [check_utf8(name, folder) for name in names]
 
 
-def numbered(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:
+def files_by_number(folder: Path, endings: tuple[str, ...]) -> dict[int, str]:
     """Files of a folder by the number at the end of their name.
 
     Args:
@@ -265,7 +265,7 @@ def image_files(source: Path, images: Mapping[int, str], n_frames: int) -> dict[
     folder = folders.pop()
     names = {frame: PurePosixPath(image).name for frame, image in existing.items()}
     in_order = dict(enumerate(images_in(source / folder)))
-    number = {name: k for k, name in numbered(source / folder, IMAGE_ENDINGS).items()}
+    number = {name: k for k, name in files_by_number(source / folder, IMAGE_ENDINGS).items()}
     offset = min(frame - number.get(name, 0) for frame, name in names.items())
     numberings = [{k + offset: name for name, k in number.items()}]
     if len(in_order) == n_frames:

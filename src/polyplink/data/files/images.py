@@ -74,8 +74,8 @@ def _brightness(image: Image.Image) -> Pixels:
         return np.asarray(values * (255 / max(values.max(), 255)), np.uint8)
     mode = "RGBA" if image.has_transparency_data else "RGB"
     red, green, blue, *opacity = image.convert(mode).split()
-    strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
-    return np.array(ImageChops.multiply(strongest, opacity[0]) if opacity else strongest)
+    brightest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    return np.array(ImageChops.multiply(brightest, opacity[0]) if opacity else brightest)
 
 
 def image_size(data: bytes | Path) -> tuple[int, int] | str:
@@ -264,13 +264,13 @@ class Picture:
         else:
             width, height = source.width, source.height
             self._frame = _one_field(source) if source.interlaced_frame else source
-            self.points = self._converted(POINTS, POINTS, "POINT")
+            self.points = self._convert(POINTS, POINTS, "POINT")
         self.size = (width, height)
 
     def rgb(self) -> Pixels:
         """(height, width, 3) RGB; rotation tags are ignored."""
         if self._rgb is None:
-            self._rgb = self._converted(*self.size, "BILINEAR")
+            self._rgb = self._convert(*self.size, "BILINEAR")
         return self._rgb
 
     def resized(self, width: int, height: int) -> Pixels:
@@ -282,7 +282,7 @@ class Picture:
         if self._frame is None:
             return resize(self.rgb(), width, height)
         # To planes: swscale converts them in two thirds of the time, and rounds better.
-        return self._converted(width, height, "BILINEAR", "gbrp")
+        return self._convert(width, height, "BILINEAR", "gbrp")
 
     def yuv(self) -> "VideoFrame":
         """A copy in YUV 4:2:0; both sides of the frame must be even."""
@@ -300,7 +300,7 @@ class Picture:
             plane[:] = pixels
         return copy
 
-    def _converted(self, width: int, height: int, interpolation: str, to: str = "rgb24") -> Pixels:
+    def _convert(self, width: int, height: int, interpolation: str, to: str = "rgb24") -> Pixels:
         """Convert the decoder's frame to RGB in one thread: other frames keep the cores busy."""
         assert self._frame is not None
         pixels = self._frame.to_ndarray(

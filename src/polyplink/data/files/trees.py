@@ -88,14 +88,14 @@ class Tree:
         Raises:
             PolyplinkError: If a file cannot be read, or an archive is broken.
         """
-        inside: dict[str, dict[str, Member]] = {}
+        in_archives: dict[str, dict[str, Member]] = {}
         for member in members:
             place = image_place(member.image)
             if place.member is not None:
-                inside.setdefault(place.file, {})[place.member] = member
+                in_archives.setdefault(place.file, {})[place.member] = member
                 continue
             yield member, read_small(f"{self.root}{os.sep}{member.image}", limit)
-        for archive, names in inside.items():
+        for archive, names in in_archives.items():
             for name, data in self.archives[archive].read(names, limit):
                 yield names[name], data
 
@@ -212,11 +212,11 @@ def walk_files(source: Path) -> Iterator[str]:
     """
     visited = set()
     for folder, folders, names in os.walk(source, followlinks=True, onerror=raise_unreadable):
-        place = os.stat(folder)  # noqa: PTH116 - as os.walk gives it
-        if (place.st_dev, place.st_ino) in visited:
+        status = os.stat(folder)  # noqa: PTH116 - as os.walk gives it
+        if (status.st_dev, status.st_ino) in visited:
             folders.clear()  # a link back to a visited folder
             continue
-        visited.add((place.st_dev, place.st_ino))
+        visited.add((status.st_dev, status.st_ino))
         # In order, so that of several links to a folder always the same one is visited first.
         folders[:] = sorted(check_utf8(name, folder) for name in folders if not _hidden(name))
         prefix = Path(folder).relative_to(source).as_posix()
@@ -257,24 +257,24 @@ def _members(name: str, archive: Archive, unpacked: set[str], faults: Faults) ->
     Unpacked members are next to the archive or in a folder of its name; encrypted members, which
     the user may have unpacked anywhere, are recognised by folder and name.
     """
-    beside, _, last = name.rpartition("/")
-    folder_parts, stem = [beside] if beside else [], last.split(".")[0]
+    folder, _, file_name = name.rpartition("/")
+    folder_parts, stem = [folder] if folder else [], file_name.split(".")[0]
     members, locked = [], set()
-    for inner in archive.names:
-        parts = inner.replace("\\", "/").removeprefix("./").split("/")
+    for member in archive.names:
+        parts = member.replace("\\", "/").removeprefix("./").split("/")
         if any(_hidden(part) and part != ".." for part in parts):
             continue
         path = "/".join([*folder_parts, *parts])
         if {path, "/".join([*folder_parts, stem, *parts])} & unpacked:
             continue
-        if ".." in parts or "" in parts or inner != escape_control(inner):
-            faults.warn(Message("import.odd_path"), member_name(name, inner))
+        if ".." in parts or "" in parts or member != escape_control(member):
+            faults.warn(Message("import.odd_path"), member_name(name, member))
         elif is_archive(parts[-1]):
-            faults.warn(Message("import.nested_archive"), member_name(name, inner))
-        elif inner in archive.locked:
+            faults.warn(Message("import.nested_archive"), member_name(name, member))
+        elif member in archive.locked:
             locked.add("/".join(path.split("/")[-2:]))
         else:
-            members.append(Member(path, member_name(name, inner)))
+            members.append(Member(path, member_name(name, member)))
     if locked and not locked <= {"/".join(file.split("/")[-2:]) for file in unpacked}:
         raise PolyplinkError(
             f"{archive.path} requires a password",

@@ -157,32 +157,36 @@ class _OpenFile:
         """Decode some frames in ascending order; None for one that does not decode."""
         numbers, n, times = list(requested), self._index.n_frames, self._index.times
         inside = deque(number for number in numbers if number < n)
-        yield from self._counted(inside) if times is None else self._timed(inside, times)
+        yield from (
+            self._frames_by_count(inside) if times is None else self._frames_by_time(inside, times)
+        )
         yield from ((number, None) for number in numbers if number >= n)
 
-    def _timed(self, todo: deque[int], times: Times) -> "Iterator[tuple[int, VideoFrame | None]]":
+    def _frames_by_time(
+        self, queue: deque[int], times: Times
+    ) -> "Iterator[tuple[int, VideoFrame | None]]":
         """Frames identified by their pts; None for a frame that the decoder skips."""
         stream: Iterator[tuple[VideoFrame, bool]] | None = None
         number = -1  # number of the last decoded frame
         start = -1  # key frame at which the stream began: seek to none twice
-        while todo:
+        while queue:
             # The last key frame shown at or before the wanted frame. This is also right for frames
             # shown before a key frame but decoded after it: they may need the key frame before.
-            key = max(int(np.searchsorted(self._index.keys, times[todo[0]], side="right")) - 1, 0)
+            key = max(int(np.searchsorted(self._index.keys, times[queue[0]], side="right")) - 1, 0)
             key_frame = int(np.searchsorted(times, self._index.keys[key]))
             if stream is None or (key > start and key_frame - number > _WORTH_SEEKING):
-                stream, start = self._trusted(key, times), key
+                stream, start = self._frames_from_key(key, times), key
             frame, is_trusted = next(stream, (None, False))
             if frame is None:
-                yield from ((n, None) for n in todo)
+                yield from ((n, None) for n in queue)
                 return
             number = int(np.searchsorted(times, frame.pts or 0))
-            while todo and todo[0] < number:
-                yield todo.popleft(), None
-            if todo and todo[0] == number and times[number] == frame.pts:
-                yield todo.popleft(), frame if is_trusted else None
+            while queue and queue[0] < number:
+                yield queue.popleft(), None
+            if queue and queue[0] == number and times[number] == frame.pts:
+                yield queue.popleft(), frame if is_trusted else None
 
-    def _counted(self, todo: deque[int]) -> "Iterator[tuple[int, VideoFrame | None]]":
+    def _frames_by_count(self, queue: deque[int]) -> "Iterator[tuple[int, VideoFrame | None]]":
         """Count frames from the beginning, for files without pts.
 
         If a packet does not decode, the lost frame may be any of those around it: the next frames
@@ -191,24 +195,24 @@ class _OpenFile:
         # A file without any times is searched by bytes.
         bytewise = {"unsupported_byte_offset": True}
         if not (_can_seek(self._container, 0) or _can_seek(self._container, 0, **bytewise)):
-            yield from ((n, None) for n in todo)
+            yield from ((n, None) for n in queue)
             return
         number, packets, certain_from = 0, 0, 0
-        for packet, frames in _decoded(_demuxed(self._container)):
+        for packet, frames in _decode(_demux(self._container)):
             packets += 1 if packet.size else 0
             if frames is None:
                 number += 1
                 certain_from = packets + _UNSURE
             for frame in frames or ():
-                while todo and todo[0] < number:
-                    yield todo.popleft(), None
-                if todo and todo[0] == number:
+                while queue and queue[0] < number:
+                    yield queue.popleft(), None
+                if queue and queue[0] == number:
                     bad = number < certain_from or frame.is_corrupt
-                    yield todo.popleft(), None if bad else frame
+                    yield queue.popleft(), None if bad else frame
                 number += 1
-        yield from ((n, None) for n in todo)
+        yield from ((n, None) for n in queue)
 
-    def _trusted(self, key: int, times: Times) -> "Iterator[tuple[VideoFrame, bool]]":
+    def _frames_from_key(self, key: int, times: Times) -> "Iterator[tuple[VideoFrame, bool]]":
         """Frames from a key frame on, in presentation order, and whether each can be trusted.
 
         If a frame is lost, frames predicted from it decode to wrong pictures without an error: they
@@ -217,7 +221,7 @@ class _OpenFile:
         order = 0  # dts of the current packet
         last = -1  # number of the last frame
         sound_again: int | None = None  # pts of the key frame from which frames can be trusted
-        for packet, frames in _decoded(self._from_key(key)):
+        for packet, frames in _decode(self._from_key(key)):
             order = packet.dts if packet.dts is not None else order
             lost = frames is None
             for frame in frames or ():
@@ -248,7 +252,7 @@ class _OpenFile:
             if not _can_seek(self._container, early, stream=stream, backward=True):
                 continue
             at_key = False
-            for packet in _demuxed(self._container):
+            for packet in _demux(self._container):
                 if not at_key and packet.size:
                     at_key = packet.pts == self._index.keys[key] and packet.is_keyframe
                     if not at_key and packet.dts is not None and packet.dts > order[key]:
@@ -377,7 +381,7 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     begun = awaits_second = False
     end = 0
     shortest = _shortest_of_frame(container)
-    for packet in _demuxed(container):
+    for packet in _demux(container):
         start = packet.dts if packet.pts is None else packet.pts
         end = max(end, (start or 0) + (packet.duration or 0))
         begun = begun or packet.is_keyframe
@@ -456,7 +460,7 @@ def _can_seek(container: "InputContainer", time: int, **how: Any) -> bool:
     return True
 
 
-def _demuxed(container: "InputContainer") -> "Packets":
+def _demux(container: "InputContainer") -> "Packets":
     """All packets, the last one empty to flush the decoder; an error ends the packets."""
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
@@ -466,7 +470,7 @@ def _demuxed(container: "InputContainer") -> "Packets":
         return
 
 
-def _decoded(
+def _decode(
     packets: "Packets",
 ) -> "Iterator[tuple[Packet[VideoStream], list[VideoFrame] | None]]":
     """Each packet and the frames that the decoder returns; None for a damaged packet."""

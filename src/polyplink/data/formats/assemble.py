@@ -259,9 +259,9 @@ def assemble(
         faults.warn_rows(Message("import.no_polyp_id"), checked.filter(no_polyp("polyp_id")))
         if polyps is not None:
             # `checked` has the same faults.
-            identified = _with_polyps(polyps, side_polyps, Faults())
+            identified = _name_polyps(polyps, side_polyps, Faults())
             facts += [identified.drop("track").drop_nulls("polyp_id")]
-        boxes = _with_polyps(checked, side_polyps, faults)
+        boxes = _name_polyps(checked, side_polyps, faults)
     boxes = boxes.drop("track")
 
     # The procedures, and the video of each if needed.
@@ -285,13 +285,13 @@ def assemble(
         single = name if rows.height == 1 else None
         filmed = rows if reading.video else _needing_video(rows, boxes, reading)
         videos = find_videos(filmed, folder, reading.video, faults, single=single)
-    boxes = _of_videos(boxes, videos, reading.video is not None)
+    boxes = _set_video_images(boxes, videos, reading.video is not None)
     procedures = _procedures(rows, boxes, videos, reading)
 
     # The three tables, and the other results of the import.
     boxes = fit_boxes(boxes, procedures, faults)
     faults.check_some_usable(boxes, all_boxes.height)
-    boxes = _with_images(boxes, reading.images, faults)
+    boxes = _drop_without_images(boxes, reading.images, faults)
     boxes, polyps = _polyps(boxes, pl.concat(facts, how="diagonal_relaxed"), faults)
     ids = [i for part in (splits or {}).values() for i in part]
     for repeated in sorted(i for i, number in Counter(ids).items() if number > 1):
@@ -299,11 +299,11 @@ def assemble(
     boxes = boxes.sort("procedure_id", "frame", maintain_order=True)  # as a data set has them
     data = DataSet.of(boxes, procedures, polyps, splits)
     places = Places(files, boxes.select("file", "item"), format_options or {})
-    without = None if empty is None else _without_polyp(empty, all_boxes, rows, reading)
+    without = None if empty is None else _empty_frames(empty, all_boxes, rows, reading)
     return Imported(data, faults.messages, places, without)
 
 
-def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+def _name_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults) -> pl.DataFrame:
     """Name the polyp of boxes without one: that of their track, or the track itself.
 
     Args:
@@ -329,7 +329,7 @@ def _with_polyps(boxes: pl.DataFrame, side_polyps: pl.DataFrame, faults: Faults)
     return boxes.with_columns(polyp_id=polyp).drop("of_track")
 
 
-def _without_polyp(
+def _empty_frames(
     empty: pl.DataFrame, boxes: pl.DataFrame, rows: pl.DataFrame, reading: BoxImport
 ) -> pl.DataFrame | None:
     """Frames with an image and without an annotated box; None for a detector's boxes.
@@ -406,7 +406,7 @@ def _needing_video(rows: pl.DataFrame, boxes: pl.DataFrame, reading: BoxImport) 
     return rows.filter(new | framed).with_columns(video_name=pl.coalesce("of_images", "video_name"))
 
 
-def _of_videos(boxes: pl.DataFrame, videos: pl.DataFrame, replace: bool) -> pl.DataFrame:
+def _set_video_images(boxes: pl.DataFrame, videos: pl.DataFrame, replace: bool) -> pl.DataFrame:
     """Set the image of boxes without an existing image to a frame of their procedure's video.
 
     With `replace`, existing images are replaced too.
@@ -565,7 +565,7 @@ def _polyps(
     return boxes, polyps.with_columns(location)
 
 
-def _with_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFrame:
+def _drop_without_images(boxes: pl.DataFrame, images: bool, faults: Faults) -> pl.DataFrame:
     """Drop images of procedures without any; in other procedures, drop boxes without an image."""
     if not images:
         return boxes.with_columns(image=pl.lit(None, dtype=pl.String)).drop("exists", "source")

@@ -353,7 +353,7 @@ def _read_annotations(
         ],
         faults,
     )
-    images = _of_identities(images, boxes, faults)
+    images = _procedures_from_identities(images, boxes, faults)
 
     # Columns for all files: the file, its part, paths of images, and names of categories.
     file = pl.lit(file_number, dtype=pl.Int32)
@@ -403,7 +403,9 @@ def _image_folder(images: pl.Series, root: Path, part: str | None) -> str:
     return "images/" if (root / "images").is_dir() else ""
 
 
-def _of_identities(images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults) -> pl.DataFrame:
+def _procedures_from_identities(
+    images: pl.DataFrame, boxes: pl.DataFrame, faults: Faults
+) -> pl.DataFrame:
     """Set the procedure of images without a video from identities, or from similar image names."""
     identities = boxes.filter(~no_polyp("identity_id"))  # null is no identity either
     if not (images["procedure_id"].null_count() and identities.height):
@@ -476,7 +478,7 @@ def _images(rows: Any, videos: pl.DataFrame, name: str, faults: Faults) -> pl.Da
 def _boxes(rows: Any, name: str) -> pl.DataFrame:
     """The annotations of a file as boxes, see `_read_annotations`."""
     if isinstance(rows, list):
-        rows = [_with_attributes(row) for row in rows]
+        rows = [_flatten_attributes(row) for row in rows]
     table = read_records(rows, f"{name}: annotations", _BOX)
     # If a file has only one term for histology, it is the data set's class.
     two_words = any("histology_class" in row for row in rows or ())
@@ -500,7 +502,7 @@ def _place(kind: str, name: str) -> pl.Expr:
     )
 
 
-def _with_attributes(row: Any) -> Any:
+def _flatten_attributes(row: Any) -> Any:
     """An annotation with the keys of its polyp from its `attributes`; its own have priority."""
     attributes = row.get("attributes") if isinstance(row, dict) else None
     if not isinstance(attributes, dict):

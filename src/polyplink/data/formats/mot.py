@@ -19,7 +19,7 @@ from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.messages import Message
 from polyplink.core.text import OUTSIDE, file_name, relative_path
 from polyplink.data.faults import Faults, leave_out, place_text
-from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_there, files_in, numbered
+from polyplink.data.files.folders import IMAGE_ENDINGS, check_is_there, files_by_number, files_in
 from polyplink.data.files.values import LARGEST, track_name
 from polyplink.data.formats.assemble import (
     BoxImport,
@@ -197,7 +197,7 @@ def _read_sequence(
     if re.search(OUTSIDE, images) is not None:
         raise PolyplinkError(f"{path}: imDir is {images!r}", "name a folder next to seqinfo.ini")
     folder = sequence.folder / images
-    files = numbered(folder, IMAGE_ENDINGS)
+    files = files_by_number(folder, IMAGE_ENDINGS)
     image = pl.lit(None, dtype=pl.String)
     if files:
         prefix = f"{relative_path(folder, root)}/"
@@ -261,13 +261,13 @@ def mark_mot(path: Path, marks: pl.DataFrame) -> dict[str, bytes]:
     numbers = by_item(marks, len(lines)).fill_null(-1)
     contents = {}
     for folder, column in SEPARATE.items():
-        marked = []
-        for line, mark in zip(lines, numbers[column], strict=True):
+        marked_lines = []
+        for line, track_number in zip(lines, numbers[column], strict=True):
             fields = line.split(",", 2)  # frame, id, all others
             if len(fields) > 1:
-                fields[1] = str(mark)
-            marked.append(",".join(fields) + "\n")
-        contents[folder] = "".join(marked).encode()
+                fields[1] = str(track_number)
+            marked_lines.append(",".join(fields) + "\n")
+        contents[folder] = "".join(marked_lines).encode()
     return contents
 
 

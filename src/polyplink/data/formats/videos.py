@@ -70,10 +70,10 @@ def find_videos(
         # The folders to search, and the names that the video may have.
         procedure, further = row["procedure_id"], row.get("video_folder")
         if video_source is not None:
-            near, above = [video_source], []
+            folders, parents = [video_source], []
         else:
-            near = [folder] if further is None else [Path(further), folder]
-            above = [place.resolve().parent for place in near]
+            folders = [folder] if further is None else [Path(further), folder]
+            parents = [place.resolve().parent for place in folders]
         stated_video = Path(row.get("video_name") or "")
         last_part = procedure.rpartition("/")[2]
         names = [stated_video.name, stated_video.stem, procedure, last_part, single or ""]
@@ -84,9 +84,9 @@ def find_videos(
         elif video_source is None and stated_video.is_absolute():
             matches = [stated_video]
         else:
-            alone = single is not None
-            places = _videos_below(near, listing), _videos_below(above, listing)
-            matches = _choose(procedure, names, places, alone)
+            is_single = single is not None
+            places = _videos_below(folders, listing), _videos_below(parents, listing)
+            matches = _choose(procedure, names, places, is_single)
         if matches:
             path = matches[0]
             is_guess = video_source is None and not {path.name, path.stem} & {*names}
@@ -130,7 +130,7 @@ def _choose(
     procedure: str,
     names: Sequence[str],
     places: tuple[Sequence[Path], Sequence[Path]],
-    single: bool,
+    is_single: bool,
 ) -> Sequence[Path]:
     """The video of a procedure, as a sequence of one path; empty if there is none.
 
@@ -138,16 +138,16 @@ def _choose(
         procedure: The procedure.
         names: Names that its video may have, the most likely first.
         places: Videos near the boxes, and in the parent folder.
-        single: Whether there is no other procedure.
+        is_single: Whether there is no other procedure.
     """
-    near, above = places
+    near_boxes, in_parent = places
     # The videos with the most likely name, those near the boxes first.
     matches: Sequence[Path] = []
     for name in filter(None, names):
         for place in places:
             matches = matches or [path for path in place if name in (path.name, path.stem)]
-    if not matches and single:
-        matches = near or (above if len(above) == 1 else [])
+    if not matches and is_single:
+        matches = near_boxes or (in_parent if len(in_parent) == 1 else [])
     if len(matches) > 1:
         raise ImportOptionError(
             f"the video of procedure {procedure} may be {' or '.join(map(str, matches))}",

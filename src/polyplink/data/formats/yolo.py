@@ -102,9 +102,9 @@ def import_yolo(
     files = _label_files(source)
     side, _ = read_side_tables(source, Faults())  # `assemble` reads it again, and reports faults
     size = reading.size or _yaml_size(source)
-    stated = side.drop_nulls(["width", "height"])["procedure_id"].implode()
-    named = name_frames(pl.Series([file.name for file in files], dtype=pl.String))["procedure_id"]
-    open_images = size is None and not named.is_in(stated).fill_null(False).all()
+    with_size = side.drop_nulls(["width", "height"])["procedure_id"].implode()
+    ids = name_frames(pl.Series([file.name for file in files], dtype=pl.String))["procedure_id"]
+    open_images = size is None and not ids.is_in(with_size).fill_null(False).all()
     read = partial(_read_labels, root=source, open_images=open_images, strict=reading.strict)
     chunks = [(i, files[i : i + _CHUNK]) for i in range(0, len(files), _CHUNK)]
     boxes, sizes, blank = read_tables(read, chunks, reading)
@@ -114,7 +114,7 @@ def import_yolo(
         raise PolyplinkError(f"no line of {source} is a box: {left_out}", hint)
     frames = _frames(files, source, reading.first, faults)
     frames = frames.join(sizes, on="file", how="left", maintain_order="left")
-    is_stated = pl.col("procedure_id").is_in(stated)
+    is_stated = pl.col("procedure_id").is_in(with_size)
     frames = frames.with_columns(
         pl.when(~is_stated).then(pl.col("width", "height")), patient=pl.lit(None, pl.String)
     )
@@ -146,7 +146,7 @@ def import_yolo(
     procedure_facts = pl.concat([side, procedures, videos], how="diagonal_relaxed")
     sixth = _meaning(boxes, sixth)
     return assemble(
-        _score_and_track(_in_pixels(boxes, procedure_facts, reading.size), sixth),
+        _score_and_track(_to_pixels(boxes, procedure_facts, reading.size), sixth),
         source,
         reading,
         procedures=procedures,
@@ -302,10 +302,10 @@ def _box_outlines(lines: pl.DataFrame) -> pl.DataFrame:
     numbers = values.list.eval(pl.element().cast(pl.Float64, strict=False))
     is_outline = (count > _LONGEST + 1) & ~numbers.list.eval(pl.element().is_null()).list.any()
     lines = lines.with_columns(outlined=is_outline)
-    even = lines.filter(pl.col("outlined") & (count % 2 == 1))  # numbers after the class
-    last = even.select(numbers.list.last()).to_series()
-    is_number = (last >= 1) & (last == last.floor())
-    numbered = bool(is_number.all()) and (last.len() > 1 or bool((last > 1).any()))
+    odd_numbers = lines.filter(pl.col("outlined") & (count % 2 == 1))  # numbers after the class
+    last_values = odd_numbers.select(numbers.list.last()).to_series()
+    is_number = (last_values >= 1) & (last_values == last_values.floor())
+    numbered = bool(is_number.all()) and (last_values.len() > 1 or bool((last_values > 1).any()))
     n_further = pl.when(count % 2 == 0).then(1).otherwise(2 if numbered else 0)
     n_sides = count - 1 - n_further
     sides = numbers.list.slice(1, n_sides)
@@ -341,7 +341,7 @@ def _frames(files: Sequence[_LabelFile], source: Path, first: int, faults: Fault
     return first_of_frame(frames, kind, "remove one of them", faults).drop("at")
 
 
-def _in_pixels(boxes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None) -> pl.DataFrame:
+def _to_pixels(boxes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None) -> pl.DataFrame:
     """Convert fractions to pixels, by a size or the first size of their procedure in the table."""
     if size is None:
         sized = procedures.drop_nulls(["width", "height"]).unique("procedure_id", keep="first")

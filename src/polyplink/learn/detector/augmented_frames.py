@@ -166,9 +166,9 @@ def _view(
     axis = (torch.arange(side) + 0.5).float()
     x = 2 * (axis - float(origin[0])) / float(extent[0]) - 1
     y = 2 * (axis - float(origin[1])) / float(extent[1]) - 1
-    where = torch.stack([x[None].expand(side, -1), y[:, None].expand(-1, side)], 2)[None]
+    grid = torch.stack([x[None].expand(side, -1), y[:, None].expand(-1, side)], 2)[None]
     pixels = torch.from_numpy(np.array(frames.pixels[row])).permute(2, 0, 1)[None] / 255 - GREY
-    image = functional.grid_sample(pixels, where, "bilinear", "zeros", align_corners=False)
+    image = functional.grid_sample(pixels, grid, "bilinear", "zeros", align_corners=False)
     image = image[0] + GREY
 
     # A box of which too little is in view is not learned; its visible part is painted grey.
@@ -187,11 +187,11 @@ def _colour(image: Tensor, rng: np.random.Generator) -> Tensor:
     if rng.random() < BLUR:  # motion along a line of `length` pixels
         length, angle = int(rng.integers(3, 12)), rng.uniform(0, math.pi)
         steps = np.linspace(-length / 2, length / 2, length)
-        moved = [
+        shifted = [
             image.roll((round(s * math.sin(angle)), round(s * math.cos(angle))), (1, 2))
             for s in steps
         ]
-        image = torch.stack(moved).mean(0)
+        image = torch.stack(shifted).mean(0)
     image = image.clamp(1e-4, 1) ** math.exp(rng.normal(0, 0.2))  # gamma
     gain = torch.from_numpy(np.exp(rng.normal(0, 0.08, 3) + rng.normal(0, 0.15))).float()
     image = image * gain[:, None, None]
@@ -202,10 +202,10 @@ def _colour(image: Tensor, rng: np.random.Generator) -> Tensor:
     if rng.random() < DARK:
         image = image * float(rng.uniform(0.3, 0.8))
     if rng.random() < MENU:
-        high, wide = (int(v) for v in rng.uniform(0.08, 0.3, 2) * side)
-        y = 0 if rng.random() < 0.5 else side - high
-        x = 0 if rng.random() < 0.5 else side - wide
-        image[:, y : y + high, x : x + wide] = float(rng.uniform(0, 0.2))
+        height, width = (int(v) for v in rng.uniform(0.08, 0.3, 2) * side)
+        y = 0 if rng.random() < 0.5 else side - height
+        x = 0 if rng.random() < 0.5 else side - width
+        image[:, y : y + height, x : x + width] = float(rng.uniform(0, 0.2))
     if rng.random() < 0.3:
         noise = np.float32(rng.uniform(0.005, 0.04))
         image = image + torch.from_numpy(rng.standard_normal(image.shape, np.float32) * noise)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from polyplink.core.arrays import Floats
 from polyplink.learn.detector.augmented_frames import TrainingFrames
-from polyplink.learn.detector.frames import true_boxes, unstretched
+from polyplink.learn.detector.frames import true_boxes, unstretch
 
 COLUMNS, MOST_FRAMES = 6, 24
 ANNOTATED, DETECTED = "#ffffff", "#ff9d00"
@@ -45,7 +45,7 @@ def training_figure(
     truth = true_boxes(frames)
     for place, row in enumerate(chosen):
         axes = figure.add_subplot(grid[1 + place // COLUMNS, place % COLUMNS])
-        axes.imshow(unstretched(frames, row))
+        axes.imshow(unstretch(frames, row))
         axes.axis("off")
         detected = predicted[row][predicted[row][:, 4] >= score]
         for boxes, colour in ((truth[row], ANNOTATED), (detected, DETECTED)):

@@ -20,7 +20,7 @@ from polyplink.data.files.trees import image_files
 from polyplink.data.formats.frame_names import name_frames
 from polyplink.data.origin import annotated_boxes
 from polyplink.data.tables import DataSet
-from polyplink.detect.first_pass import clipped
+from polyplink.detect.first_pass import clip_boxes
 from polyplink.learn.detector.augmented_frames import TrainingFrames, pad_boxes
 from polyplink.tracklets.crops import (
     BrokenFrame,
@@ -71,7 +71,7 @@ def read_frames(
     rows = data.procedures.filter(pl.col("procedure_id").is_in(procedures))
     polyps = annotated_boxes(folder, data).partition_by("procedure_id", as_dict=True)
     boxed = data.detections.partition_by("procedure_id", as_dict=True)
-    without = read_empty(folder, procedures).partition_by("procedure_id", as_dict=True)
+    empty_by_procedure = read_empty(folder, procedures).partition_by("procedure_id", as_dict=True)
     listed = _listed_images(data)
     nothing = data.detections.clear()
     for done, row in enumerate(rows.iter_rows(named=True), 1):
@@ -84,18 +84,18 @@ def read_frames(
         )
         shares = corners.to_numpy() / [width, height, width, height]  # k 4
         images = dict(annotated.select("frame", "image").iter_rows())
-        empty_frames = without.get((name,), nothing)
+        empty_frames = empty_by_procedure.get((name,), nothing)
         empty_images = dict(empty_frames.select("frame", "image").iter_rows())
         unboxed = set(range(row["n_frames"])) - set(boxed.get((name,), nothing)["frame"])
         of_source = listed.get(row["source"], set())
-        chosen = _choose(images, empty_images, unboxed, source, listed=of_source, most=most)
-        if not chosen:
+        chosen_images = _choose(images, empty_images, unboxed, source, listed=of_source, most=most)
+        if not chosen_images:
             continue
-        whole_frames, of_procedure = _read_whole(row, chosen, source, side, workers)
+        whole_frames, of_procedure = _read_whole(row, chosen_images, source, side, workers)
         broken += [f"{source / lost.image} ({lost.why})" for lost in of_procedure]
         lost_numbers = {lost.frame for lost in of_procedure}
-        pixels.append(whole_frames[[number not in lost_numbers for number in chosen]])
-        read = [number for number in chosen if number not in lost_numbers]
+        pixels.append(whole_frames[[number not in lost_numbers for number in chosen_images]])
+        read = [number for number in chosen_images if number not in lost_numbers]
         sizes += [[width, height]] * len(read)
         boxes += [shares[frame == number].clip(0, 1) for number in read]
         names += [name] * len(read)
@@ -204,10 +204,10 @@ def _choose(
     half = max(most // 2, 1)
     if crop_source(source) is None:
         images = {number: name for number, name in images.items() if name is not None}
-    without = {number: empty[number] for number in _evenly_spread(empty, half)}
-    if not without:
-        without = _unlisted_images(_evenly_spread(unboxed, half), images, listed, source)
-    return {number: images[number] for number in _evenly_spread(images, most)} | without
+    chosen_empty = {number: empty[number] for number in _evenly_spread(empty, half)}
+    if not chosen_empty:
+        chosen_empty = _unlisted_images(_evenly_spread(unboxed, half), images, listed, source)
+    return {number: images[number] for number in _evenly_spread(images, most)} | chosen_empty
 
 
 def _evenly_spread(frames: Collection[int], most: int) -> list[int]:
@@ -240,10 +240,10 @@ def _unlisted_images(
     digits = _NUMBER.search(name)
     if image_place(name).member is not None or digits is None:
         return {}
-    start, before, after = int(digits[0]) - first, name[: digits.start()], name[digits.end() :]
+    offset, prefix, suffix = int(digits[0]) - first, name[: digits.start()], name[digits.end() :]
 
     def image_of(number: int) -> str:
-        return f"{before}{str(start + number).zfill(len(digits[0]))}{after}"
+        return f"{prefix}{str(offset + number).zfill(len(digits[0]))}{suffix}"
 
     if any(image_of(number) != image for number, image in images.items()):
         return {}
@@ -256,7 +256,7 @@ def _unlisted_images(
 
 
 def true_boxes(frames: TrainingFrames) -> list[Floats]:
-    """Annotated boxes (k, 4) of each frame: x, y, w, h in pixels of `unstretched` frames."""
+    """Annotated boxes (k, 4) of each frame: x, y, w, h in pixels, of frames after `unstretch`."""
     result = []
     for shares, (height, width) in zip(frames.boxes, _shapes(frames), strict=True):
         corners = shares[np.isfinite(shares).all(1)].astype(float) * [width, height, width, height]
@@ -265,11 +265,11 @@ def true_boxes(frames: TrainingFrames) -> list[Floats]:
 
 
 def unstretched_sizes(frames: TrainingFrames) -> Floats:
-    """Width and height (n, 2) of the `unstretched` frames, pixels: what `true_boxes` are in."""
+    """Width and height (n, 2) of frames after `unstretch`, pixels: what `true_boxes` are in."""
     return _shapes(frames)[:, ::-1].astype(float)
 
 
-def unstretched(frames: TrainingFrames, row: int) -> Pixels:
+def unstretch(frames: TrainingFrames, row: int) -> Pixels:
     """A frame in its original aspect ratio; its longer side is that of the stretched frame."""
     height, width = _shapes(frames)[row]
     return resize(
@@ -278,9 +278,9 @@ def unstretched(frames: TrainingFrames, row: int) -> Pixels:
 
 
 def detect_in_frames(detector: Callable[[Pixels], Floats], frames: TrainingFrames) -> list[Floats]:
-    """A detector's boxes (k, 5) in each `unstretched` frame, clipped to it: x, y, w, h, score."""
-    images = (unstretched(frames, row) for row in range(len(frames.pixels)))
-    return [clipped(np.asarray(detector(image), float), image.shape[1::-1]) for image in images]
+    """A detector's boxes (k, 5) in each frame after `unstretch`, clipped to it, with scores."""
+    images = (unstretch(frames, row) for row in range(len(frames.pixels)))
+    return [clip_boxes(np.asarray(detector(image), float), image.shape[1::-1]) for image in images]
 
 
 def _shapes(frames: TrainingFrames) -> Ints:

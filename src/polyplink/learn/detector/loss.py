@@ -46,31 +46,31 @@ def assign(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> tuple
     iou, _ = generalised_iou(boxes[:, None], t)  # b k n
     iou = iou.clamp_min(0)
     centres = (cells[:2] + 0.5) * cells[2]  # 2 n
-    away = (centres - t[:, :, :2]).abs()  # b k 2 n
+    offset = (centres - t[:, :, :2]).abs()  # b k 2 n
     # Inside the box, or within a few strides of the centre where the box is small.
-    inside = (away <= torch.maximum(t[:, :, 2:] / 2, cells[2])).all(2)
-    near = (away <= NEAR * cells[2]).all(2)
-    fit = logits.sigmoid()[:, None].sqrt() * iou.pow(4) + 1e-9 * iou  # b k n
+    is_inside = (offset <= torch.maximum(t[:, :, 2:] / 2, cells[2])).all(2)
+    is_near = (offset <= NEAR * cells[2]).all(2)
+    alignment = logits.sigmoid()[:, None].sqrt() * iou.pow(4) + 1e-9 * iou  # b k n
     # In an untrained network no box may overlap: the nearest cells are then the candidates.
-    fit = fit + 1e-12 / (1 + away.sum(2))
-    fit = fit.masked_fill(~(inside & near & is_box[..., None]), 0.0)
-    best = fit.topk(min(CANDIDATES, fit.shape[2]), 2)
-    chosen = torch.zeros_like(fit).scatter_(2, best.indices, best.values)  # b k n
-    score, which = chosen.max(1)  # b n
-    assigned = chosen * functional.one_hot(which, chosen.shape[1]).transpose(1, 2)
+    alignment = alignment + 1e-12 / (1 + offset.sum(2))
+    alignment = alignment.masked_fill(~(is_inside & is_near & is_box[..., None]), 0.0)
+    best = alignment.topk(min(CANDIDATES, alignment.shape[2]), 2)
+    candidates = torch.zeros_like(alignment).scatter_(2, best.indices, best.values)  # b k n
+    score, box_index = candidates.max(1)  # b n
+    assigned = candidates * functional.one_hot(box_index, candidates.shape[1]).transpose(1, 2)
     largest = assigned.amax(2, keepdim=True)  # b k 1
     best_iou = torch.where(assigned > 0, iou, 0).amax(2, keepdim=True)
     target = (assigned / largest.clamp_min(1e-12) * best_iou.clamp_min(0.1)).amax(1)  # b n
-    return torch.where(score > 0, target, 0.0), which
+    return torch.where(score > 0, target, 0.0), box_index
 
 
 def detection_loss(logits: Tensor, boxes: Tensor, truth: Tensor, cells: Tensor) -> Tensor:
     """The detection loss of a batch; the arguments are those of `assign`."""
     with torch.no_grad():
-        target, which = assign(logits, boxes, truth, cells)
+        target, box_index = assign(logits, boxes, truth, cells)
     total = target.sum().clamp_min(1.0)
     weight = torch.where(target > 0, 1.0, logits.detach().sigmoid().square())
     scores = functional.binary_cross_entropy_with_logits(logits, target, weight, reduction="sum")
-    learned = truth.nan_to_num().gather(1, which[..., None].expand(-1, -1, 4))  # b n 4
-    _, giou = generalised_iou(boxes, learned.transpose(1, 2))
+    target_boxes = truth.nan_to_num().gather(1, box_index[..., None].expand(-1, -1, 4))  # b n 4
+    _, giou = generalised_iou(boxes, target_boxes.transpose(1, 2))
     return (scores + BOX_WEIGHT * (target * (1 - giou)).sum()) / total

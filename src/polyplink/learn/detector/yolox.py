@@ -27,19 +27,24 @@ class Conv(nn.Module):
     """A convolution followed by SiLU; the padding keeps the size, but for the stride."""
 
     def __init__(
-        self, before: int, after: int, kernel: int = 1, stride: int = 1, groups: int = 1
+        self, in_channels: int, out_channels: int, kernel: int = 1, stride: int = 1, groups: int = 1
     ) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(before, after, kernel, stride, (kernel - 1) // 2, groups=groups)
+        self.conv = nn.Conv2d(
+            in_channels, out_channels, kernel, stride, (kernel - 1) // 2, groups=groups
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (b, before, h, w) to (b, after, h / stride, w / stride)."""
+        """From (b, in_channels, h, w) to (b, out_channels, h / stride, w / stride)."""
         return functional.silu(self.conv(x), inplace=True)
 
 
-def _separable(before: int, after: int, stride: int = 1) -> nn.Sequential:
+def _separable(in_channels: int, out_channels: int, stride: int = 1) -> nn.Sequential:
     """A depthwise convolution of 3 x 3 cells followed by a pointwise one."""
-    return nn.Sequential(Conv(before, before, 3, stride, groups=before), Conv(before, after))
+    return nn.Sequential(
+        Conv(in_channels, in_channels, 3, stride, groups=in_channels),
+        Conv(in_channels, out_channels),
+    )
 
 
 class Bottleneck(nn.Module):
@@ -60,16 +65,16 @@ class Bottleneck(nn.Module):
 class CrossStage(nn.Module):
     """Half of the channels through bottlenecks, half past them (CSPNet, Wang et al. 2020)."""
 
-    def __init__(self, before: int, after: int, count: int, *, residual: bool) -> None:
+    def __init__(self, in_channels: int, out_channels: int, count: int, *, residual: bool) -> None:
         super().__init__()
-        half = after // 2
-        self.main = Conv(before, half)
-        self.past = Conv(before, half)
+        half = out_channels // 2
+        self.main = Conv(in_channels, half)
+        self.past = Conv(in_channels, half)
         self.blocks = nn.Sequential(*(Bottleneck(half, residual=residual) for _ in range(count)))
-        self.join = Conv(after, after)
+        self.join = Conv(out_channels, out_channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (b, before, h, w) to (b, after, h, w)."""
+        """From (b, in_channels, h, w) to (b, out_channels, h, w)."""
         joined: Tensor = self.join(torch.cat([self.blocks(self.main(x)), self.past(x)], 1))
         return joined
 
@@ -93,9 +98,9 @@ class PyramidPooling(nn.Module):
 class Head(nn.Module):
     """Score and box of every cell of one stride."""
 
-    def __init__(self, before: int, width: int, classes: int) -> None:
+    def __init__(self, in_channels: int, width: int, classes: int) -> None:
         super().__init__()
-        self.stem = Conv(before, width)
+        self.stem = Conv(in_channels, width)
         self.class_convs = nn.Sequential(_separable(width, width), _separable(width, width))
         self.class_logit = nn.Conv2d(width, classes, 1)
         self.box_convs = nn.Sequential(_separable(width, width), _separable(width, width))
@@ -103,7 +108,7 @@ class Head(nn.Module):
         self.objectness = nn.Conv2d(width, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (b, before, h, w) to (b, 5, h w): box offsets, and the logit of the score."""
+        """From (b, in_channels, h, w) to (b, 5, h w): box offsets, and the logit of the score."""
         x = self.stem(x)
         boxes = self.box_convs(x)
         logit = self.objectness(boxes) + self.class_logit(self.class_convs(x))

@@ -155,10 +155,10 @@ def _relief(lump: Lump, local: Tensor) -> Tensor:
 
 def outline(colon: Colon, lump: Lump) -> Outline:
     """The part of a polyp that is visible in a mask: `DOWN` rings of `AROUND` points to the rim."""
-    near = tuple(p for p in colon.calm if abs(p[2] - float(lump.centre[2])) < CALM_REACH)
-    still = replace(colon, wave=0.0, calm=near)
+    calm_places = tuple(p for p in colon.calm if abs(p[2] - float(lump.centre[2])) < CALM_REACH)
+    colon_at_rest = replace(colon, wave=0.0, calm=calm_places)
     turn = torch.arange(RAYS, dtype=torch.float64) * (2 * math.pi / RAYS)
-    rays = _Rays(still, lump)
+    rays = _Rays(colon_at_rest, lump)
     tilt = torch.linspace(0, 1, RINGS, dtype=torch.float64)[:, None] * rays.rim(turn)
     coarse, _ = rays.meet(tilt.reshape(-1), turn.repeat(RINGS))
     # A finer mesh: the distance of the surface from the relief is smooth and is interpolated.
@@ -166,14 +166,14 @@ def outline(colon: Colon, lump: Lump) -> Outline:
     axes = lump.axes.double()
     local = torch.einsum("ij,irn->jrn", axes, coarse.view(3, RINGS, RAYS) - centre) / radii
     length = torch.linalg.vector_norm(local, dim=0)  # (RINGS, RAYS)
-    rest, fine = _finer(torch.stack([length - _relief(lump, local / length), tilt]))
+    residual, fine = _finer(torch.stack([length - _relief(lump, local / length), tilt]))
     turns = torch.arange(AROUND, dtype=torch.float64) * (2 * math.pi / AROUND)
     across = fine.sin()  # (DOWN, AROUND)
     directions = torch.stack([across * turns.cos(), across * turns.sin(), fine.cos()])
-    local = (rest + _relief(lump, directions)) * directions * radii
+    local = (residual + _relief(lump, directions)) * directions * radii
     points = centre + torch.einsum("ij,jrn->irn", axes, local)  # (3, DOWN, AROUND)
     if lump.stalk[1]:
-        rays = _Rays(still, lump, from_foot=True)
+        rays = _Rays(colon_at_rest, lump, from_foot=True)
         ring = rays.meet(rays.rim(turn), turn)[0]
         points[:, -1] = _finer(ring[:, None])[:, 0]
     at_rest = np.ascontiguousarray(points.reshape(3, -1).T.numpy())

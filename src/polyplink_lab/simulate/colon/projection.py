@@ -188,15 +188,15 @@ def _to_camera(  # pragma: no cover
     points: Array, first: int | np.int64, count: int | np.int64, shot: Array, out: Array
 ) -> None:
     """Transform `count` points of (7, n) to camera coordinates: first three rows of out (5, v)."""
-    left, up, near, c, s = shot[0], shot[1], shot[2], shot[12], shot[13]
+    eye_x, eye_y, eye_z, c, s = shot[0], shot[1], shot[2], shot[12], shot[13]
     a0, a1, a2, b0, b1, b2 = shot[3], shot[4], shot[5], shot[6], shot[7], shot[8]
     d0, d1, d2 = shot[9], shot[10], shot[11]
     for j in range(count):
         i = first + j
         g = 1 + points[5, i] * c - points[6, i] * s  # the wave
-        x = points[0, i] + points[2, i] * g - left
-        y = points[1, i] + points[3, i] * g - up
-        z = points[4, i] - near
+        x = points[0, i] + points[2, i] * g - eye_x
+        y = points[1, i] + points[3, i] * g - eye_y
+        z = points[4, i] - eye_z
         out[0, j] = x * a0 + y * b0 + z * d0
         out[1, j] = x * a1 + y * b1 + z * d1
         out[2, j] = x * a2 + y * b2 + z * d2
@@ -225,26 +225,26 @@ def _ball_sides(  # pragma: no cover
 
 @njit(fastmath=FAST)
 def _outside(  # pragma: no cover
-    in_camera: Array, planes: Array, sides: int, bits: NDArray[np.int32]
+    in_camera: Array, planes: Array, sides: int, outcodes: NDArray[np.int32]
 ) -> None:
     """Set, for every point of (5, v), the bits of the `sides` of the lens that exclude it."""
-    for j in range(len(bits)):
-        bits[j] = 0
+    for j in range(len(outcodes)):
+        outcodes[j] = 0
     for k in range(planes.shape[0]):
         if sides >> k & 1:
             a, b, c, bit = planes[k, 0], planes[k, 1], planes[k, 2], np.int32(1 << k)
-            for j in range(len(bits)):
-                out = in_camera[0, j] * a + in_camera[1, j] * b + in_camera[2, j] * c < 0
-                bits[j] |= bit if out else np.int32(0)
+            for j in range(len(outcodes)):
+                is_outside = in_camera[0, j] * a + in_camera[1, j] * b + in_camera[2, j] * c < 0
+                outcodes[j] |= bit if is_outside else np.int32(0)
 
 
 @njit(fastmath=FAST | {"nnan"})
-def _grow(in_camera: Array, bits: NDArray[np.int32], box: Array) -> None:  # pragma: no cover
+def _grow(in_camera: Array, outcodes: NDArray[np.int32], box: Array) -> None:  # pragma: no cover
     """Widen a box by the points without bits; tangents are written to the last two rows."""
     left, top, right, bottom = box[0], box[1], box[2], box[3]
-    for j in range(len(bits)):
-        near = 1 / in_camera[2, j]
-        u, v, inside = in_camera[0, j] * near, in_camera[1, j] * near, bits[j] == 0
+    for j in range(len(outcodes)):
+        scale = 1 / in_camera[2, j]
+        u, v, inside = in_camera[0, j] * scale, in_camera[1, j] * scale, outcodes[j] == 0
         in_camera[3, j], in_camera[4, j] = u, v
         left, top = min(left, u if inside else np.inf), min(top, v if inside else np.inf)
         right, bottom = max(right, u if inside else -np.inf), max(bottom, v if inside else -np.inf)
@@ -265,52 +265,52 @@ def _clip(  # noqa: PLR0917  # pragma: no cover
     corners: tuple[int, int, int],
     planes: Array,
     sides: int,
-    room: Array,
+    buffer: Array,
     box: Array,
 ) -> None:
     """Widen a box by a triangle that is clipped by some sides of the lens.
 
     Sutherland and Hodgman, Reentrant polygon clipping, Communications of the ACM 17(1), 1974.
     """
-    piece, spare = room[0], room[1]
+    polygon, out = buffer[0], buffer[1]
     count = 3
     for a in range(3):
         for i in range(3):
-            piece[a, i] = in_camera[i, corners[a]]
+            polygon[a, i] = in_camera[i, corners[a]]
     for k in range(planes.shape[0]):
         if not sides >> k & 1:
             continue
         n_corners = 0
         x, y, z = planes[k, 0], planes[k, 1], planes[k, 2]
         last = count - 1
-        last_depth = piece[last, 0] * x + piece[last, 1] * y + piece[last, 2] * z
+        last_depth = polygon[last, 0] * x + polygon[last, 1] * y + polygon[last, 2] * z
         for a in range(count):
-            depth = piece[a, 0] * x + piece[a, 1] * y + piece[a, 2] * z
+            depth = polygon[a, 0] * x + polygon[a, 1] * y + polygon[a, 2] * z
             if (depth >= 0) != (last_depth >= 0):
                 for i in range(3):
-                    edge = piece[a, i] - piece[last, i]
-                    spare[n_corners, i] = piece[last, i] + edge * last_depth / (last_depth - depth)
+                    edge = polygon[a, i] - polygon[last, i]
+                    out[n_corners, i] = polygon[last, i] + edge * last_depth / (last_depth - depth)
                 n_corners += 1
             if depth >= 0:
                 for i in range(3):
-                    spare[n_corners, i] = piece[a, i]
+                    out[n_corners, i] = polygon[a, i]
                 n_corners += 1
             last, last_depth = a, depth
-        piece, spare, count = spare, piece, n_corners
+        polygon, out, count = out, polygon, n_corners
     for a in range(count):
-        if piece[a, 2] > 1e-9:
-            u, v = piece[a, 0] / piece[a, 2], piece[a, 1] / piece[a, 2]
+        if polygon[a, 2] > 1e-9:
+            u, v = polygon[a, 0] / polygon[a, 2], polygon[a, 1] / polygon[a, 2]
             box[0], box[1] = min(box[0], u), min(box[1], v)
             box[2], box[3] = max(box[2], u), max(box[3], v)
 
 
 @njit(fastmath=FAST)
 def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
-    in_camera: Array, bits: NDArray[np.int32], lens: Lens, sides: int, room: Array, box: Array
+    in_camera: Array, outcodes: NDArray[np.int32], lens: Lens, sides: int, buffer: Array, box: Array
 ) -> None:
     """Widen a box by a block (5, v), which some sides of the lens may cut."""
-    _outside(in_camera, lens.planes, sides, bits)
-    _grow(in_camera, bits, box)
+    _outside(in_camera, lens.planes, sides, outcodes)
+    _grow(in_camera, outcodes, box)
     if sides == 0:
         return
     across, down = np.int64(0), np.int64(1)
@@ -318,8 +318,8 @@ def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
         a = cell // CELLS * _SIDE + cell % CELLS
         for half in range(2):
             p, q, r = (a, a + _SIDE, a + 1) if half else (a + 1, a + _SIDE, a + _SIDE + 1)
-            crossed = bits[p] | bits[q] | bits[r]
-            if crossed == 0 or bits[p] & bits[q] & bits[r] != 0:
+            crossed = outcodes[p] | outcodes[q] | outcodes[r]
+            if crossed == 0 or outcodes[p] & outcodes[q] & outcodes[r] != 0:
                 continue  # the triangle is entirely visible or entirely hidden
             u0, u1 = (
                 min(in_camera[3, p], in_camera[3, q], in_camera[3, r]),
@@ -332,7 +332,7 @@ def _grow_by_block(  # noqa: PLR0917  # pragma: no cover
             ahead = min(in_camera[2, p], in_camera[2, q], in_camera[2, r]) > 1e-6
             idle = _idle(u0, u1, across, lens.bounds, box) and _idle(v0, v1, down, lens.bounds, box)
             if not (ahead and idle):
-                _clip(in_camera, (p, q, r), lens.planes, crossed, room, box)
+                _clip(in_camera, (p, q, r), lens.planes, crossed, buffer, box)
 
 
 @njit(fastmath=FAST)
@@ -342,7 +342,7 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
     """Compute boxes (n, 4) of polyps as tangents; boxes of invisible polyps stay infinite."""
     # Typed, because plain numbers would cause another compilation of the called functions.
     zero, one = np.int64(0), np.int64(1)
-    room, ball = np.empty((2, MAX_SIDES + 3, 3)), np.empty((5, 1))
+    buffer, ball = np.empty((2, MAX_SIDES + 3, 3)), np.empty((5, 1))
     corners, cut = np.empty((5, 4)), np.empty(4, np.int32)
     block, block_bits = np.empty((5, POINTS)), np.empty(POINTS, np.int32)
     for i in range(len(frames)):
@@ -357,13 +357,13 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
             outlines.starts[body + 1],
         )
         in_camera = np.empty((5, last_hull - first_hull))
-        bits = np.empty(last_hull - first_hull, np.int32)
-        _to_camera(outlines.hulls, first_hull, len(bits), shot, in_camera)
+        outcodes = np.empty(last_hull - first_hull, np.int32)
+        _to_camera(outlines.hulls, first_hull, len(outcodes), shot, in_camera)
         nearest = np.inf
-        for j in range(len(bits)):
-            bits[j], nearest = 0, min(nearest, in_camera[2, j])
+        for j in range(len(outcodes)):
+            outcodes[j], nearest = 0, min(nearest, in_camera[2, j])
         if nearest > 1e-6:
-            _grow(in_camera, bits, box)
+            _grow(in_camera, outcodes, box)
             for k in range(4):
                 corners[0, k], corners[1, k] = box[k & 2], box[1 + 2 * (k & 1)]
                 corners[2, k] = 1.0
@@ -377,8 +377,8 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
                 continue
         # If the lens cuts the polyp: first the visible points of the hull, then the blocks on the
         # cut, then the others, most of which cannot widen the box.
-        _outside(in_camera, lens.planes, cutting, bits)
-        _grow(in_camera, bits, box)
+        _outside(in_camera, lens.planes, cutting, outcodes)
+        _grow(in_camera, outcodes, box)
         balls, sides = np.empty((5, last - first)), np.empty(last - first, np.int64)
         _to_camera(outlines.block_balls, first, last - first, shot, balls)
         grown = 1 + STRETCH * math.sqrt(shot[12] ** 2 + shot[13] ** 2)
@@ -400,4 +400,4 @@ def _boxes(  # noqa: PLR0912, PLR0917  # pragma: no cover
                         idle = _idle(x / z - extent, x / z + extent, axis, lens.bounds, box)
                 if not idle:
                     _to_camera(outlines.blocks, (first + k) * POINTS, len(block_bits), shot, block)
-                    _grow_by_block(block, block_bits, lens, sides[k], room, box)
+                    _grow_by_block(block, block_bits, lens, sides[k], buffer, box)

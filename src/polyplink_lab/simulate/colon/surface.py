@@ -232,10 +232,10 @@ def _wall(
     """
     line_x, line_y, x, y, wider = at_rest(colon, points, phase)
     square = (x * x).addcmul(y, y) + 1e-8
-    per = square.rsqrt()
-    c, s = x * per, y * per
+    inverse_radius = square.rsqrt()
+    c, s = x * inverse_radius, y * inverse_radius
     radius = wall_radius(colon, points[2], line_x, c, s, calm)
-    distance = radius.addcmul(square, per, value=-1) * WALL_BOUND
+    distance = radius.addcmul(square, inverse_radius, value=-1) * WALL_BOUND
     return distance, (line_x + x, line_y + y, points[2]), (c, s), wider
 
 
@@ -274,8 +274,8 @@ def _length(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 def map_place(local: Sequence[Tensor], length: Tensor) -> tuple[Tensor, Tensor]:
     """Column and row (...) of a polyp's map, -1 to 1, in the direction of local points."""
-    per = ((length + local[2]).clamp_min(1e-3) * MAP_EXTENT).reciprocal()
-    return local[0] * per, local[1] * per
+    scale = ((length + local[2]).clamp_min(1e-3) * MAP_EXTENT).reciprocal()
+    return local[0] * scale, local[1] * scale
 
 
 def read_maps(stack: Tensor, texture: Tensor, place: tuple[Tensor, Tensor]) -> Tensor:
@@ -601,18 +601,18 @@ class BatchSurface:
         numbers = self._columns[:, frame].unbind()
         ends = 1 + 3 * self.sizes[0]
         calm = [(a, b, c) for a, b, c in zip(*[iter(numbers[1:ends])] * 3, strict=True)]
-        distance, rest, turn, wider = _wall(self.colon, points, numbers[0], calm)
+        distance, material, turn, wider = _wall(self.colon, points, numbers[0], calm)
         parts = []
         for first in range(ends, len(numbers), ROW):
             row = numbers[first : first + ROW]
-            to_polyp, place = polyp_distance(row, self._radii, rest, stalked=self._stalked)
+            to_polyp, place = polyp_distance(row, self._radii, material, stalked=self._stalked)
             distance, share = join(distance, to_polyp, row[15])
             parts.append((share, row[18], place))
-        return distance * wider, rest, turn, parts
+        return distance * wider, material, turn, parts
 
     def sample(self, points: Tensor, frame: Tensor) -> SurfaceSample:
         """Properties of the surface at points (3, s, n) of frames (s, 1)."""
-        distance_here, rest, turn, parts = self.plain(points, frame)
+        distance_here, material, turn, parts = self.plain(points, frame)
         return SurfaceSample(
             slope=slopes(
                 lambda moved: self.distance(moved, frame), points, distance_here, DIFFERENCE
@@ -620,5 +620,5 @@ class BatchSurface:
             shares=tuple(share for share, _, _ in parts),
             colours=tuple(read_maps(self.stack[1:], slot, place) for _, slot, place in parts),
             turn=turn,
-            material=torch.stack(rest),
+            material=torch.stack(material),
         )

@@ -125,10 +125,10 @@ def look_down(axes: Array, azimuth: Array, elevation: Array) -> tuple[Array, Arr
     ca, sa = np.cos(azimuth)[:, None], np.sin(azimuth)[:, None]
     ce, se = np.cos(elevation)[:, None], np.sin(elevation)[:, None]
     along, around, inward = axes[:, :, 0], axes[:, :, 1], axes[:, :, 2]
-    flat = ca * along + sa * around
-    outwards = ce * flat + se * inward
+    tangent = ca * along + sa * around
+    outwards = ce * tangent + se * inward
     right = ca * around - sa * along
-    down = se * flat - ce * inward  # so that right x down = forward = -outwards
+    down = se * tangent - ce * inward  # so that right x down = forward = -outwards
     return outwards, np.stack([right, down, -outwards], axis=-1)
 
 

@@ -39,7 +39,7 @@ from polyplink_lab.simulate.course.scene import (
     Place,
     Scene,
     Views,
-    hidden,
+    find_hidden,
     misses,
     strays,
     wall_axes,
@@ -186,16 +186,16 @@ def aim_at(scene: Scene, places: Sequence[Place], course: Index) -> Targets:
     """The targets of looks: a polyp, or the middle of two."""
     balls = scene.bodies.balls
     x, y, z = balls[:, 0] + balls[:, 2], balls[:, 1] + balls[:, 3], balls[:, 4]
-    rest = np.stack([x, y, z], axis=1)  # (p, 3)
+    points_at_rest = np.stack([x, y, z], axis=1)  # (p, 3)
     radii = balls[:, 7] / (1 + 2 * abs(scene.colon.wave))
     first, pair = course[:, 0], course[:, 1] >= 0
     second = np.where(pair, course[:, 1], first)
-    offset = rest[second] - rest[first]  # (k, 3)
+    offset = points_at_rest[second] - points_at_rest[first]  # (k, 3)
     apart = np.linalg.norm(offset, axis=1)
     reach = np.where(pair, 0.5 * (apart + radii[first] + radii[second]), radii[first])
     # The middle of the extent of both, not of their centres.
     along = 0.5 * (1 + (radii[second] - radii[first]) / np.maximum(apart, 1e-9))
-    centres = rest[first] + np.where(pair, along, 0)[:, None] * offset
+    centres = points_at_rest[first] + np.where(pair, along, 0)[:, None] * offset
     axes = np.stack([wall_axes(scene.colon, place)[1] for place in places])[first]
     return Targets(centres, axes, reach, pair)
 
@@ -215,10 +215,10 @@ def draw_looks(
     Returns:
         The camera in the frames of consecutive looks, and the looks that failed.
     """
-    todo = np.arange(len(course))
+    pending = np.arange(len(course))
     poses: Poses | None = None
     for calmer, nearer in TRIES:
-        part, goal = course[todo], targets[todo]
+        part, goal = course[pending], targets[pending]
         polyp, beside, _, lengths = part.T
         drawn = draw_poses(
             rng, goal, lengths, fps=fps, unsteadiness=unsteadiness * calmer, nearer=nearer
@@ -229,18 +229,18 @@ def draw_looks(
             one_target = (course[1:, :2] == course[:-1, :2]).all(1)
             poses = drawn = link_poses(rng, drawn, np.append(False, one_target & (gap < LINKED)))
         else:
-            poses.put(todo, drawn)
+            poses.put(pending, drawn)
         look_of, frames = frames_of(part)
         path = follow_looks(scene.colon, goal, drawn, phase[frames])
         views = Views(path, phase[frames], frames, look_of)
         # Invalid looks are sampled again.
-        bad = misses(scene, views, polyp)
+        is_invalid = misses(scene, views, polyp)
         if (beside >= 0).any():
-            bad |= misses(scene, views, beside)
-        stray = strays(scene, views, part[:, :2])
-        bad |= np.bincount(look_of, stray, len(bad)) > 0
-        bad |= hidden(scene, views, polyp, beside)
-        pair = np.flatnonzero((beside >= 0) & ~bad)
+            is_invalid |= misses(scene, views, beside)
+        is_stray = strays(scene, views, part[:, :2])
+        is_invalid |= np.bincount(look_of, is_stray, len(is_invalid)) > 0
+        is_invalid |= find_hidden(scene, views, polyp, beside)
+        pair = np.flatnonzero((beside >= 0) & ~is_invalid)
         if len(pair):  # the other polyp of a pair must not be hidden either
             pair_views = views[np.isin(look_of, pair)]
             pair_looks = Views(
@@ -249,12 +249,12 @@ def draw_looks(
                 pair_views.frames,
                 np.searchsorted(pair, pair_views.look),
             )
-            bad[pair] |= hidden(scene, pair_looks, beside[pair], polyp[pair])
-        todo = todo[bad]
-        if not len(todo):
+            is_invalid[pair] |= find_hidden(scene, pair_looks, beside[pair], polyp[pair])
+        pending = pending[is_invalid]
+        if not len(pending):
             break
     assert poses is not None
-    return follow_looks(scene.colon, targets, poses, phase[frames_of(course)[1]]), todo
+    return follow_looks(scene.colon, targets, poses, phase[frames_of(course)[1]]), pending
 
 
 # --- Between looks --------------------------------------------------------------------------
@@ -279,15 +279,15 @@ def turn_away(
     Returns:
         The camera in the frames of consecutive gaps.
     """
-    (start, before), (stop, after) = ends
-    k, lost = len(lengths), []
-    for wall, rotations in zip(axes, (before, after), strict=True):
+    (start, rotations_before), (stop, rotations_after) = ends
+    k, averted = len(lengths), []
+    for wall, rotations in zip(axes, (rotations_before, rotations_after), strict=True):
         # Away from the polyp, towards the opposite wall, somewhat up or down the tube. The picture
         # stays as upright as possible: its right side is orthogonalised.
         lean = rng.choice((-1.0, 1.0), k) * rng.uniform(0.2, 0.7, k)
         axis = unit(wall[:, :, 2] + lean[:, None] * wall[:, :, 0])
         right = unit(np.cross(rotations[:, :, 1], axis) + 1e-9)
-        lost.append(np.stack([right, np.cross(axis, right), axis], axis=-1))
+        averted.append(np.stack([right, np.cross(axis, right), axis], axis=-1))
     phases = rng.uniform(0, 2 * np.pi, (k, 2, 2))
     gap, time = look_times(lengths)
     length = lengths[gap]
@@ -299,7 +299,8 @@ def turn_away(
         part,
         [(time + 1) / (leave + 1), (time - leave) / plain_length, (time - length + leave) / leave],
     )
-    first, last = np.concatenate([before, *lost]), np.concatenate([*lost, after])
+    first = np.concatenate([rotations_before, *averted])
+    last = np.concatenate([*averted, rotations_after])
     turned = turn_between(first, last, smooth(np.clip(t, 0, 1)), part * k + gap)
     sway = 0.12 * np.where(part == 1, np.sin(np.pi * np.clip(t, 0, 1)), 0)
     turned = turn_own(turned, 1, sway * wander(length / 150 * t, phases[gap, 0]))

@@ -218,25 +218,25 @@ def strays(scene: Scene, views: Views, polyps: Index) -> Mask:
     return _any_by_look(large, rows, len(views.frames))
 
 
-def hidden(scene: Scene, views: Views, polyp: Index, before: Index) -> Mask:
+def find_hidden(scene: Scene, views: Views, polyp: Index, in_front: Index) -> Mask:
     """Looks (k,) with the camera too near the wall, or with the polyp (k,) hidden.
 
-    A polyp may be hidden by the wall, or by another polyp `before` it (k,), -1 for none. The first
-    and last frame of every look are checked, and some in between.
+    A polyp may be hidden by the wall, or by another polyp `in_front` of it (k,), -1 for none. The
+    first and last frame of every look are checked, and some in between.
     """
     first = np.append(True, views.look[1:] != views.look[:-1])
     regular = np.arange(len(first)) % KEY_FRAMES == 0
     views = views[first | np.append(first[1:], True) | regular]
-    targets, blocking = polyp[views.look], before[views.look]
+    targets, blocking = polyp[views.look], in_front[views.look]
     origins = torch.from_numpy(views.path.positions)  # (f, 3)
     phases = torch.from_numpy(views.phase)
-    bad = wall_distance(scene.colon, origins.T, phases).numpy() < CLEARANCE
+    hidden = wall_distance(scene.colon, origins.T, phases).numpy() < CLEARANCE
     between = torch.tensor(BETWEEN, dtype=torch.float64)
     for index in np.unique(targets):
         of_target = np.flatnonzero(targets == index)
         z = scene.bodies.balls[index, 4]
-        near = tuple(place for place in scene.colon.calm if abs(place[2] - z) < CALM_REACH)
-        colon = replace(scene.colon, calm=near)
+        calm_places = tuple(place for place in scene.colon.calm if abs(place[2] - z) < CALM_REACH)
+        colon = replace(scene.colon, calm=calm_places)
         # Lines of sight lead to points of the polyp's rim, its middle ring and its top.
         first_point, last = scene.bodies.starts[index : index + 2, 0]
         grid = scene.bodies.points[first_point:last].reshape(COARSE_DOWN, COARSE_AROUND, 7)
@@ -248,10 +248,14 @@ def hidden(scene: Scene, views: Views, polyp: Index, before: Index) -> Mask:
         start = origins[of_target].T[:, :, None]
         points = start[..., None] + (goals - start)[..., None] * between  # (3, f, m, b)
         wall = wall_distance(colon, points, phase[..., None])
-        bad[of_target] |= (wall < 0).flatten(1).any(1).numpy()
+        hidden[of_target] |= (wall < 0).flatten(1).any(1).numpy()
         for blocker in np.unique(blocking[of_target][blocking[of_target] >= 0]):
             is_blocked = blocking[of_target] == blocker
-            rest = to_material(scene.colon, points[:, is_blocked], phase[is_blocked][..., None])
-            inside = lump_distance(scene.lumps[int(blocker)], rest.float().reshape(3, -1)) < 0.01
-            bad[of_target[is_blocked]] |= inside.view(int(is_blocked.sum()), -1).any(1).numpy()
-    return _any_by_look(bad, views.look, len(polyp))
+            material = to_material(scene.colon, points[:, is_blocked], phase[is_blocked][..., None])
+            is_inside = (
+                lump_distance(scene.lumps[int(blocker)], material.float().reshape(3, -1)) < 0.01
+            )
+            hidden[of_target[is_blocked]] |= (
+                is_inside.view(int(is_blocked.sum()), -1).any(1).numpy()
+            )
+    return _any_by_look(hidden, views.look, len(polyp))

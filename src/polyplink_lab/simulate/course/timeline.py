@@ -116,7 +116,7 @@ class Timeline:
     smoke: tuple[Span, ...] = ()
 
     @property
-    def gone(self) -> Counts:
+    def removal_frames(self) -> Counts:
         """First frame (k,) without each polyp; `n_frames` if it is not removed."""
         never = self.n_frames
         return np.array([never if r is None else r for r in self.removed], np.int64)
@@ -388,24 +388,24 @@ def _withdrawal(
     """Place looks in the withdrawal, with the remaining frames of the procedure between them."""
     items = [item for visit in visits for item in visit]
     lengths = np.array([item.frames for item in items], np.int64)
-    free = spec.n_frames - turn - int(lengths.sum())
+    n_free = spec.n_frames - turn - int(lengths.sum())
     n = len(items) + 1
     # Gaps before each look and after the last are flickers of the box (1 to 15 frames), losses of
     # the polyp for seconds, or long pauses.
     pause = rng.random(n) < PAUSE_SHARE
-    quick = np.array([False, *(item.quick for item in items)], np.bool_)
-    pause[quick] = False
+    is_quick = np.array([False, *(item.quick for item in items)], np.bool_)
+    pause[is_quick] = False
     pause[np.cumsum([0, *(len(visit) for visit in visits)])] = True
     flickers = rng.random(n) < FLICKER_SHARE
     median, sigma, largest = FLICKER
     flicker = np.clip(np.round(rng.lognormal(math.log(median), sigma, n)), 1, largest)
     median, sigma, longest = SECONDS
     seconds = np.minimum(rng.lognormal(math.log(median), sigma, n), longest)
-    lost = np.maximum(np.round(spec.fps * seconds), 1)
-    gaps = np.where(flickers, flicker, lost).astype(np.int64)
-    gaps[quick] = np.minimum(gaps[quick], QUICK_FRAMES)
+    lost_frames = np.maximum(np.round(spec.fps * seconds), 1)
+    gaps = np.where(flickers, flicker, lost_frames).astype(np.int64)
+    gaps[is_quick] = np.minimum(gaps[is_quick], QUICK_FRAMES)
     gaps[pause] = 1
-    if free < n:
+    if n_free < n:
         raise PolyplinkError(
             f"procedure {spec.procedure_id}: {spec.boxed_frames} frames of looks do not fit into "
             f"{spec.n_frames}",
@@ -413,13 +413,13 @@ def _withdrawal(
         )
     # If there are too few frames, gaps shrink to at least one frame; the remaining frames are
     # divided among the pauses.
-    max_gaps = max(int(GAP_SHARE * free), n)
+    max_gaps = max(int(GAP_SHARE * n_free), n)
     excess = gaps - 1
     if gaps.sum() > max_gaps:
         excess = (excess * (max_gaps - n) // max(int(excess.sum()), 1)).astype(np.int64)
     weights = np.where(pause, rng.lognormal(0, 0.7, n), 0.0)
-    spare = free - n - int(excess.sum())
-    ends = np.round(spare * np.cumsum(weights) / weights.sum())
+    n_spare = n_free - n - int(excess.sum())
+    ends = np.round(n_spare * np.cumsum(weights) / weights.sum())
     waits = 1 + excess + np.diff(ends, prepend=0.0).astype(np.int64)
     firsts = turn + np.cumsum(waits)[:-1] + np.cumsum(lengths) - lengths
     return [

@@ -173,18 +173,18 @@ def water(
     columns = torch.arange(w, device=images.device) + 0.5
     x, y = -SHIFT * cover * slope * windows.scale[:, None, None]  # (s, h, w) each, pixels
     places = torch.stack([(columns + x) * (2 / w) - 1, (rows + y) * (2 / h) - 1], 3)
-    read = [
+    sampled = [
         functional.grid_sample(
             images[None, :, k], place[None], padding_mode="border", align_corners=False
         )
         for k, place in enumerate(places)
     ]
-    behind = torch.cat(read).transpose(0, 1)
-    behind = defocus(behind, np.float32(DROP_BLUR) * windows.host_scale)
+    refracted = torch.cat(sampled).transpose(0, 1)
+    refracted = defocus(refracted, np.float32(DROP_BLUR) * windows.host_scale)
     glint = torch.exp(-((slope - colour_like(slope, LAMP)) / GLINT_SIZE).square().sum(0)) * cover
-    behind = behind * (1 + SHADE * slope[1] - RIM * 4 * cover * (1 - cover))
-    behind = torch.lerp(behind, colour_like(images, WATER), (CLOUDY + GLINT * glint)[None])
-    return torch.lerp(images, behind, cover).clamp(0, 1)
+    refracted = refracted * (1 + SHADE * slope[1] - RIM * 4 * cover * (1 - cover))
+    refracted = torch.lerp(refracted, colour_like(images, WATER), (CLOUDY + GLINT * glint)[None])
+    return torch.lerp(images, refracted, cover).clamp(0, 1)
 
 
 def draw_blinks(rng: np.random.Generator, blink: NDArray[np.bool_]) -> NDArray[np.int8]:

@@ -115,12 +115,12 @@ def draw_instruments(images: Tensor, windows: Windows, tools: Tensor) -> Tensor:
     radius = RADII[0] + (RADII[1] - RADII[0]) * (along / ENTRY).clamp(0, 1.2)
     tip = reach * ENTRY - 0.02  # the loop or the jaws begin here
     body = _cover(torch.maximum(across.abs() - radius, along - tip), scale)
-    near = 1.12 - 0.4 * (along / ENTRY).clamp(0, 1)  # the light is at the lens
+    brightness = 1.12 - 0.4 * (along / ENTRY).clamp(0, 1)  # the light is at the lens
     shadow = torch.exp(-((across - 0.02).abs() - radius).clamp_min(0) / 0.02)
     shadow = 0.35 * shadow * ((tip + 0.03 - along) / 0.05).clamp(0, 1) * (reach > 0)
     images = images * (1 - shadow)
     is_snare = (kind == SNARE)[:, None, None]
-    light = near * _rod(across / radius)
+    light = brightness * _rod(across / radius)
     rings = 1 + 0.16 * torch.sin(along * 620)
     images = _paint(images, SHEATH, light, body * is_snare)
     images = _paint(images, COIL, light * rings, body * ~is_snare)

@@ -262,7 +262,7 @@ class Renderer:
         in_view = rays.in_windows(
             windows, path.positions[frames], path.rotations[frames], self._centres, self._radii
         )
-        in_view[:, : len(self.plan.lumps)] &= frames[:, None] < self.plan.timeline.gone
+        in_view[:, : len(self.plan.lumps)] &= frames[:, None] < self.plan.timeline.removal_frames
         scars = in_view.shape[1] - len(self._since)
         in_view[:, scars:] &= frames[:, None] >= self._since
         width, height = windows.size
