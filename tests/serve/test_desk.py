@@ -405,6 +405,18 @@ def test_frames_of_a_recording_are_shown_also_without_a_box(desk: Desk, tmp_path
     assert not desk.pictures.any_frame(name)  # its frames are images, known by their boxes
 
 
+def test_a_move_that_separates_the_polyp_of_its_target_says_so(desk: Desk) -> None:
+    cut = desk.correct(0, {"kind": "cut", "row": 4, "k": 4})
+    polyp = [tracklet["polyp"] for tracklet in cut["tracklets"]]
+    assert polyp[4] != polyp[5] == polyp[6]  # row 6 is the second part of the view
+    moved = desk.correct(0, {"kind": "move", "row": 4, "others": [5, 6]})
+    polyp = [tracklet["polyp"] for tracklet in moved["tracklets"]]
+    assert polyp[4] == polyp[5] != polyp[6]  # the parts of a cut show two polyps
+    assert (moved["split"], moved["conflicts"]) == ([[5, 6]], [])
+    within = desk.correct(0, {"kind": "move", "row": 0, "others": [1, 2]})
+    assert within["split"] == []
+
+
 def parts_of(view: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
     """The tracklets that a view was cut into."""
     return [tracklet for tracklet in state["tracklets"] if tracklet["id"].startswith(view["id"])]

@@ -144,7 +144,9 @@ def split_polyps(answer: Correction, before: Solved, after: Solved) -> list[list
     """Rows of each polyp that an answer was not about and that is no longer one polyp."""
     if answer.kind in ABOUT_NO_POLYP:
         return []
-    answered = {*answer.tracklets, *answer.others, *answer.apart}
+    answered = {*answer.tracklets, *answer.apart}
+    if answer.kind != "move":  # the polyp that a view moves to stays one polyp
+        answered.update(answer.others)
     row_of = {name: row for row, name in enumerate(after.table["tracklet_id"])}
     groups: dict[int, list[str]] = {}
     for name, polyp in zip(before.table["tracklet_id"], before.polyps, strict=True):
