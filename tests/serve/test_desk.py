@@ -15,6 +15,7 @@ from PIL import Image
 
 from polyplink import build_index
 from polyplink.associate.links import Views
+from polyplink.associate.similarity import unit_rows
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting import link
@@ -415,6 +416,22 @@ def test_a_move_that_separates_the_polyp_of_its_target_says_so(desk: Desk) -> No
     assert (moved["split"], moved["conflicts"]) == ([[5, 6]], [])
     within = desk.correct(0, {"kind": "move", "row": 0, "others": [1, 2]})
     assert within["split"] == []
+
+
+def test_parts_of_a_cut_view_are_among_the_similar_views(desk: Desk) -> None:
+    tracklets = desk.correct(0, {"kind": "cut", "row": 2, "k": 4})["tracklets"]
+    vectors = unit_rows(desk.row_vectors(desk.solve(0).table))
+    for index, row in ((0, 2), (0, 5), (1, 0)):
+        similar = desk.similar(index, row, 99)
+        by_place = {(view["index"], view["row"]): view for view in similar}
+        assert len(by_place) == len(similar) == 5 * 6 + 1 - 1  # one view is cut; without itself
+        assert {(0, 2), (0, 6)} - {(index, row)} <= by_place.keys()
+        if index == 0:
+            for other in {*range(7)} - {row}:
+                view = by_place[0, other]
+                cosine = float(vectors[row] @ vectors[other])
+                assert view["similarity"] == pytest.approx(cosine, abs=1e-4)
+                assert view["start_s"] == tracklets[other]["start_s"]
 
 
 def parts_of(view: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:

@@ -602,36 +602,32 @@ class Desk:
     def similar(self, index: int, row: int, k: int = SIMILAR) -> list[dict[str, Any]]:
         """The k views of the same procedure that are most similar to a view, then the k of others.
 
-        They are followed by views of the index, which have `picture`, a data URI, in place of `row`
-        and for which `index` is None.
+        The parts of a cut view are views too. They are followed by views of the index, which have
+        `picture`, a data URI, in place of `row` and for which `index` is None.
         """
-        tracklet = self._row(index, row)
-        query = self.row_vectors(self.solve(index).table)[row]
-        cosines = unit_rows(self.vectors) @ unit_rows(query[None])[0]  # (t,)
-        places = np.argsort(-cosines, kind="stable")
-        places = places[places != tracklet["place"]]
-        names = self.prepared.tracklets["procedure_id"].to_numpy()
-        is_same_procedure = names[places] == self.names[index]
-        place_of = {name: i for i, name in enumerate(self.names)}
+        self._row(index, row)  # refuses an unknown one
+        tables = [self.solve(i).table for i in range(len(self.names))]
+        places = [(i, other) for i, table in enumerate(tables) for other in range(table.height)]
+        vectors = unit_rows(np.concatenate([self.row_vectors(table) for table in tables]))
+        query = vectors[places.index((index, row))]
+        cosines = vectors @ query
+        order = np.argsort(-cosines, kind="stable")
+        views = [(*places[at], cosines[at]) for at in order if places[at] != (index, row)]
+        same_procedure = [view for view in views if view[0] == index]
+        others = [view for view in views if view[0] != index]
         entries = []
-        for place in [
-            *places[is_same_procedure][:k].tolist(),
-            *places[~is_same_procedure][:k].tolist(),
-        ]:
-            other_index = place_of[names[place]]
-            solved = self.solve(other_index)
-            other_row = int((solved.table["place"] == place).arg_max() or 0)
-            start, end = self._times_in_view(names[place], solved.table)
+        for i, other_row, cosine in [*same_procedure[:k], *others[:k]]:
+            start, end = self._times_in_view(self.names[i], tables[i])
             entries.append(
                 {
-                    "index": other_index,
-                    "id": names[place],
+                    "index": i,
+                    "id": self.names[i],
                     "row": other_row,
-                    "k": int(solved.table["n_crops"][other_row]) // 2,
-                    "polyp": solved.polyps[other_row],
+                    "k": int(tables[i]["n_crops"][other_row]) // 2,
+                    "polyp": self.solve(i).polyps[other_row],
                     "start_s": round(float(start[other_row]), 2),
                     "end_s": round(float(end[other_row]), 2),
-                    "similarity": round(float(cosines[place]), 4),
+                    "similarity": round(float(cosine), 4),
                 }
             )
         return entries + self._search_index(query, k)
