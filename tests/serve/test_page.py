@@ -1,5 +1,6 @@
 """The page of a review in a browser, from opening to hand-off."""
 
+import os
 import re
 import shutil
 import signal
@@ -812,3 +813,34 @@ def test_a_log_with_a_time_that_is_none_is_shown(
     page.locator(".log summary").click()
     expect(page.locator(".log li")).to_contain_text("gestern")
     assert PAGE_ERRORS[page] == []
+
+
+def test_a_page_shows_nothing_of_a_count_after_a_new_one_in_its_folder(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    count = counted_folder / "count" / "count.json"
+    changed = count.stat().st_mtime_ns
+    pages = [open_page(context, address, place) for place in ("#/0", "#/1", "#/")]
+    pages[1].locator("#view-0").click()
+    expect(pages[1].locator("#viewer")).to_be_visible()
+    try:
+        os.utime(count, ns=(changed, changed + 1_000_000))
+        pages[0].locator("#done").click()
+        pages[2].locator("#hand-off").click()
+        pages.append(context.new_page())
+        pages[3].goto(address.partition("?")[0])
+        for page in pages:  # the second one finds it by itself
+            expect(page.locator("#notice [role=alert]")).to_contain_text(
+                "Start polyplink review again."
+            )
+            expect(page.locator(".figure, .view, dialog[open], .message")).to_have_count(0)
+        for language, text in (("de", "neu."), ("it", "Riavviare")):
+            pages[0].locator("#language").select_option(language)
+            expect(pages[0].locator("#notice")).to_contain_text(text)
+        assert not (counted_folder / "count" / "corrections.jsonl").exists()
+    finally:
+        os.utime(count, ns=(changed, changed))
+    pages[2].reload()
+    expect(pages[2].locator("tbody tr")).to_have_count(5)
+    statuses = [error for page in pages[:3] for error in PAGE_ERRORS[page]]
+    assert all("409" in status for status in statuses), statuses

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import re
 import resource
 import socket
@@ -22,9 +23,9 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import LANGUAGES, catalogue
 from polyplink.report.polyps import HUES
 from polyplink.serve import guard, server
-from polyplink.serve.desk import Desk
+from polyplink.serve.desk import CountChangedError, Desk
 from polyplink.serve.guard import BODY_LIMIT, HEADERS, negotiate_language
-from polyplink.serve.handoff import FOLDER
+from polyplink.serve.handoff import FOLDER, hand_off
 from polyplink.serve.server import build_app, serve
 from polyplink.streaming import live_page
 
@@ -269,6 +270,49 @@ def test_routes_of_the_page_return_data_and_pictures(client: TestClient) -> None
         picture = client.get(f"/api/procedures/0/{path}")
         assert picture.headers["content-type"] == "image/jpeg"
         assert picture.content.startswith(b"\xff\xd8")
+
+
+def test_nothing_of_a_count_is_served_after_a_new_one_in_its_folder(
+    client: TestClient, desk: Desk
+) -> None:
+    count = desk.out / "count.json"
+    aside = count.with_name("aside.json")
+    changed = count.stat().st_mtime_ns
+    view = "/api/procedures/0/tracklets/0"
+    pictures = (f"{view}/pictures/0.jpg", "/api/procedures/0/frames/5.jpg")
+    paths = ("/api/version", "/api/overview", "/api/procedures/0", f"{view}/similar", *pictures)
+
+    def statuses() -> set[int]:
+        answers = [client.get(path) for path in paths]
+        answers += [
+            client.post(CORRECT, json={"kind": "done"}),
+            client.post("/api/hand-off", json={}),
+        ]
+        assert all(
+            answer.json()["error"].endswith("start `polyplink review` again")
+            for answer in answers
+            if answer.status_code == 409
+        )
+        return {answer.status_code for answer in answers}
+
+    try:
+        os.utime(count, ns=(changed, changed + 1_000_000))  # the next count
+        assert statuses() == {409}
+        os.utime(count, ns=(changed, changed))
+        count.rename(aside)  # removed, or not yet written
+        assert statuses() == {409}
+        assert not (desk.out / "corrections.jsonl").exists()
+        aside.rename(count)
+        count.write_bytes(content := count.read_bytes())
+        assert statuses() == {409}
+        with pytest.raises(CountChangedError, match="holds another count now, or none"):
+            hand_off(desk)
+    finally:
+        if aside.exists():
+            aside.rename(count)
+        os.utime(count, ns=(changed, changed))
+    assert count.read_bytes() == content
+    assert statuses() == {200}
 
 
 def test_files_of_a_hand_off_are_served_by_name(client: TestClient, desk: Desk) -> None:

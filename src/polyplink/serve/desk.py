@@ -19,6 +19,7 @@ import polars as pl
 
 from polyplink.associate.identities import identify
 from polyplink.associate.similarity import unit_rows
+from polyplink.core.artefacts import file_state
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import in_every_language
 from polyplink.core.text import rounded_probability
@@ -66,6 +67,10 @@ PROBES = ("size", "adenoma")
 SIMILAR = 12  # number of similar views shown
 
 
+class CountChangedError(PolyplinkError):
+    """The folder of a desk has another count than the one that was opened, or none."""
+
+
 class Desk:
     """A folder that `count` or `run` wrote, opened for review.
 
@@ -101,6 +106,7 @@ class Desk:
     ) -> None:
         check_text(reviewer, "--reviewer")
         self.out, self.reviewer = counted_folder(folder), reviewer
+        self._opened = file_state(self.out / FILE)
         self.count = Count.read(self.out)
         self.names = [procedure.procedure_id for procedure in self.count.procedures]
         self.data = data or self._data_folder()
@@ -175,7 +181,15 @@ class Desk:
         return self.prepared.detections.select(pl.col("w") * pl.col("h")).to_series().to_numpy()
 
     def version(self) -> int:
-        """Size of the log of corrections, which changes with every answer on any page."""
+        """Size of the log of corrections, which changes with every answer on any page.
+
+        Raises:
+            CountChangedError: If the folder has another count now, or none.
+        """
+        if file_state(self.out / FILE) != self._opened:
+            raise CountChangedError(
+                f"{self.out} holds another count now, or none", "start `polyplink review` again"
+            )
         path = self.out / LOG
         return path.stat().st_size if path.is_file() else 0
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from polyplink.serve.desk import Desk
+from polyplink.serve.desk import CountChangedError, Desk
 from polyplink.serve.guard import REPORT_POLICY, language_of, local_server, page_app
 
 from starlette.applications import Starlette  # isort: skip - guard reports a missing package
@@ -98,7 +98,14 @@ def build_app(desk: Desk, token: str, port: int) -> Starlette:
         Route("/api/hand-off", write_files, methods=["POST"]),
         Route("/api/hand-off/{name:path}", download),
     ]
-    return page_app("review.html", STATIC, routes, token, port=port, verb="review")
+    app = page_app("review.html", STATIC, routes, token, port=port, verb="review")
+    app.add_exception_handler(CountChangedError, _count_changed)
+    return app
+
+
+def _count_changed(request: Request, error: Exception) -> Response:
+    """The answer to every request after a new count: the page then shows nothing of the old one."""
+    return JSONResponse({"error": str(error)}, 409)
 
 
 def _json_route(path: str, answer: Callable[..., Any]) -> Route:

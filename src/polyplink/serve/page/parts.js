@@ -199,7 +199,7 @@ export function notice(state) {
   const n = state.overview?.procedures.length ?? 0;
   const ofOthers = state.procedure && n > 1 && warnings.length > 0;
   return [
-    state.gone && h("p", { class: "warn", role: "alert" }, t(state.gone)),
+    state.gone && h("p", { class: "warn", role: "alert" }, withCode(t(state.gone))),
     state.overview?.simulated && h("p", { class: "warn", role: "note" }, t("simulated")),
     outdated(state.overview),
     ofOthers && h("p", { class: "warn", role: "note" }, t("warnings.of_all", { n })),

@@ -34,10 +34,25 @@ async function fetchJson(path, body) {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   }).catch(() => { throw new Error(t("unreachable")); });
   const answer = await response.json().catch(() => ({}));
+  if (response.status === 409) showRecounted();
   if (!response.ok) {
     throw new Error(response.status === 403 ? t("refused") : answer.error ?? response.statusText);
   }
   return answer;
+}
+
+/** Show nothing of a count that its folder no longer has, and ask the server no more. */
+function showRecounted() {
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  state.selected.clear();
+  Object.assign(state, { gone: "recounted", overview: null, procedure: null, message: null });
+  render();
+}
+
+/** Show why something failed, unless the page already shows that the folder was counted again. */
+function showFailure(error) {
+  if (state.gone === "recounted") render(); // now that the words are loaded
+  else showMessage({ text: t("failed"), detail: error.message, bad: true });
 }
 
 async function correct(correction, { focus } = {}) {
@@ -68,7 +83,7 @@ async function correct(correction, { focus } = {}) {
       if (focus) setTimeout(() => $(focus)?.focus());
     }
   } catch (error) {
-    showMessage({ text: t("failed"), detail: error.message, bad: true });
+    showFailure(error);
   } finally {
     state.busy = false;
     document.body.classList.remove("busy");
@@ -123,6 +138,7 @@ async function poll() {
   try {
     ({ version } = await fetchJson("/api/version"));
   } catch (error) {
+    if (state.gone === "recounted") return;
     const gone = error.message === t("refused") ? "refused" : "gone"; // refused: started again
     if (state.gone !== gone) Object.assign(state, { gone });
     render();
@@ -230,7 +246,7 @@ async function route() {
       render();
     } catch (error) {
       state.procedure = null;
-      showMessage({ text: t("failed"), detail: error.message, bad: true });
+      showFailure(error);
     }
   }
   scrollTo(0, 0);
@@ -406,7 +422,7 @@ const actions = {
       if ($("sheet").open) show($("sheet"), handOff(state));
     } catch (error) {
       $("sheet").close();
-      showMessage({ text: t("failed"), detail: error.message, bad: true });
+      showFailure(error);
     }
   },
   viewer_turn: (element) => viewer.turn(Number(element.dataset.by)),
@@ -638,7 +654,7 @@ const [, overview] = await Promise.all([
   loadWords(), fetchJson("/api/overview").catch((error) => error),
 ]);
 if (overview instanceof Error) {
-  showMessage({ text: t("failed"), detail: overview.message, bad: true });
+  showFailure(overview);
 } else {
   state.overview = overview;
   await route();
