@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -299,6 +300,35 @@ def test_only_a_changed_procedure_is_cut_again(
     for name in fresh.procedures:
         before = tmp_path / "before" / second.crops_path(name).relative_to(tmp_path / "prepared")
         assert before.read_bytes() == fresh.crops_path(name).read_bytes()
+
+
+def test_crops_and_vectors_that_are_older_than_their_pictures_are_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_sample(tmp_path)
+    first = prepare(tmp_path, SETTINGS)
+    paths = [first.crops_path(name) for name in ("p0", "p1")]
+    vectors = first.folder / "vectors" / "encoder" / f"{first.stem('p1')}.parquet"
+    vectors.parent.mkdir(parents=True)
+    vectors.touch()
+    before = [path.read_bytes() for path in paths]
+    hour_ago, in_an_hour = time.time() - 3600, time.time() + 3600
+    for image in (tmp_path / "images").rglob("*.jpg"):
+        content = simplejpeg.decode_jpeg(image.read_bytes())
+        image.write_bytes(simplejpeg.encode_jpeg(255 - content))
+        os.utime(image, (in_an_hour,) * 2 if image.parent.name == "p0" else (hour_ago,) * 2)
+    prepare(tmp_path, SETTINGS)  # pictures that are older, or of a clock that is ahead
+    assert [path.read_bytes() for path in paths] == before
+    for path in (*paths, vectors):
+        os.utime(path, (hour_ago - 1,) * 2)
+    prepare(tmp_path, SETTINGS)
+    assert paths[0].read_bytes() == before[0]
+    assert paths[1].read_bytes() != before[1]
+    assert not vectors.exists()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"warning: {path} is older than its pictures; it is made again"
+        for path in (paths[1], vectors)
+    ]
 
 
 def test_crops_of_any_procedure_name_stay_inside_the_folder(tmp_path: Path) -> None:

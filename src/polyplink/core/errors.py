@@ -125,9 +125,9 @@ class ImportOptionError(PolyplinkError):
     """A source does not say what an option of `polyplink import` can; `hint` names the option."""
 
 
-def warn_remade(path: Path) -> None:
+def warn_remade(path: Path, why: str = "is damaged or of other tracklets") -> None:
     """Warn on stderr that a file of an earlier run does not fit and is made again."""
-    text = one_line(f"{path} is damaged or of other tracklets; it is made again", 2 * LONGEST_PART)
+    text = one_line(f"{path} {why}; it is made again", 2 * LONGEST_PART)
     logging.getLogger("polyplink").warning("warning: %s", text)
 
 

@@ -24,7 +24,14 @@ from polyplink.core.runs import claim_unmade, until_done
 from polyplink.core.text import short_repr
 from polyplink.data.tables import read_table, write_table
 from polyplink.tracklets.crops import broken_path, release_pages
-from polyplink.tracklets.prepare import Prepared, add_crops, cut_at_broken, prepare, storing_in
+from polyplink.tracklets.prepare import (
+    Prepared,
+    add_crops,
+    cut_at_broken,
+    prepare,
+    remove_outdated,
+    storing_in,
+)
 
 if TYPE_CHECKING:
     from polyplink.encoders.embed import Embedder
@@ -297,6 +304,7 @@ def encode(
             progress=partial(progress, "crops"),
         )
         if not keep_crops:
+            remove_outdated(prepared, folder)
             for encoder in encoders:
                 passing = vectors_folder(encoder, prepared)
                 cut = partial(crops_of, data=folder, workers=workers, passing=passing)

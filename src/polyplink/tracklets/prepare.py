@@ -26,6 +26,7 @@ from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.runs import PAUSE, RunRecord, claim_unmade, file_claim, until_done
 from polyplink.core.text import file_name, short_repr
 from polyplink.core.workers import as_done
+from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, read_data, read_table_with_metadata, write_table
 from polyplink.tracklets.box_runs import (
@@ -40,6 +41,7 @@ from polyplink.tracklets.box_runs import (
 from polyplink.tracklets.crops import (
     BrokenFrame,
     FrameCrops,
+    broken_path,
     crop_source,
     enlarge,
     read_broken,
@@ -55,6 +57,7 @@ from polyplink.tracklets.settings import PrepareSettings
 
 FORMAT = 6  # version of the folder's format, part of all keys
 PREPARED = "prepared"  # folder in a data folder for tracklets, crops and vectors
+PICTURES_DATED = 16  # pictures of a procedure that are compared with its crops, at most
 
 
 @dataclass(frozen=True)
@@ -248,8 +251,8 @@ def prepare(
     The tables cover the whole data set; crops are cut procedure by procedure, and their files are
     written atomically. A later call adds missing crops, and returns at once if none are missing.
     Concurrent processes share the procedures. A frame that cannot be decoded is listed, and its
-    tracklet is cut there (see `cut_tracklets`). Keys hash the tables and the settings: changed
-    image files with the same names are not detected.
+    tracklet is cut there (see `cut_tracklets`). Crops that are older than their pictures are cut
+    again, see `remove_outdated`.
 
     Args:
         folder: A data folder (see `polyplink.data.tables.read_data`).
@@ -279,6 +282,8 @@ def prepare(
     record = RunRecord("prepare", settings=settings, inputs={"data": data.key})
     with storing_in(folder):
         prepared = cut_at_broken(_tables(folder, data, settings, record).select(names))
+        if with_crops:
+            remove_outdated(prepared, folder)
         if with_crops and not all(map(prepared.has_crops, names)):
             with record.stage("crops"):
                 prepared = add_crops(
@@ -363,6 +368,37 @@ def add_crops(
             for crops in rendered:
                 tick(crops)
     return cut_at_broken(prepared)
+
+
+def remove_outdated(prepared: Prepared, folder: Path) -> None:
+    """Remove crops and vectors that are older than the pictures of their procedure.
+
+    Keys hash tables and settings, but not pictures. Of a procedure, the times of `PICTURES_DATED`
+    files at most are compared, evenly spaced: where all were replaced, as by those of another
+    export, this is noticed; where a few were, or by older files, it may not be.
+    """
+    images = prepared.detections.filter(
+        pl.col("procedure_id").is_in(prepared.procedures) & pl.col("image").is_not_null()
+    )
+    spaced = pl.int_range(PICTURES_DATED) * pl.len() // PICTURES_DATED
+    images_of = images.group_by("procedure_id").agg(pl.col("image").gather(spaced))
+    source_of = dict(prepared.data.procedures.select("procedure_id", "source").iter_rows())
+    folders = [path for path in (prepared.folder / "vectors").glob("*") if path.is_dir()]
+    now = time.time()
+    for name, images_of_name in images_of.iter_rows():
+        crops = prepared.crops_path(name)
+        vectors = [path / f"{prepared.stem(name)}.parquet" for path in folders]
+        made = {path: path.stat().st_mtime for path in (crops, *vectors) if path.is_file()}
+        if not made:
+            continue
+        files = {folder / source_of[name] / image_place(image).file for image in images_of_name}
+        newest = max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
+        for path, at in made.items():
+            if at < newest <= now:  # a clock that is ahead would make them again each time
+                warn_remade(path, "is older than its pictures")
+                path.unlink(missing_ok=True)
+                if path == crops:
+                    broken_path(crops).unlink(missing_ok=True)
 
 
 def _must_make_crops(part: Prepared) -> AbstractContextManager[bool]:
