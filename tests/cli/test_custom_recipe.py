@@ -15,6 +15,7 @@ from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.learn.model import loss_of
 from polyplink.recipes.by_name import find_recipe, override
+from polyplink_lab.reproduce.encoders_under_test import Workspace, run_folder
 from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import TINY, SampleRun
 
@@ -54,7 +55,7 @@ def recipe_file(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_recipe_and_loss_from_a_file_are_trained(
-    sample_run: SampleRun, recipe_file: Path
+    sample_run: SampleRun, recipe_file: Path, tmp_path: Path
 ) -> None:
     sets = [f"--set={setting}" for setting in (*TINY, "loss.least=0.25", "optim.epochs=1")]
     out = recipe_file.parent / "run"
@@ -68,6 +69,13 @@ def test_a_recipe_and_loss_from_a_file_are_trained(
     changes = [*sets[:-1], "--set=optim.epochs=2", "--resume"]
     succeed("train", recipe_file, sample_run.data, "-o", out, "--device=cpu", *changes)
     assert len((out / "history.csv").read_text().splitlines()) == 1 + 2
+    # Another formula with the same fields is another run, for --resume and for a study.
+    workspace = Workspace(tmp_path, sample_run.data)
+    before = run_folder(workspace, find_recipe(str(recipe_file)))
+    recipe_file.write_text(RECIPE.replace(".mean()", ".sum()"))
+    assert run_folder(workspace, find_recipe(str(recipe_file))) != before
+    again = polyplink("train", recipe_file, sample_run.data, "-o", out, "--device=cpu", *changes)
+    assert_refused(again, f"holds a run with another {recipe_file.name}; resume with the file as")
     assert override(find_recipe(str(recipe_file)), ["loss.least=1"]).loss.least == 1.0
 
 

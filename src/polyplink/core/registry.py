@@ -348,3 +348,18 @@ def import_file(path: Path, kind: str) -> ModuleType:
         )
     vars(module).update({USER_FILE: str(path), _DIGEST: digest})
     return module
+
+
+def keys_of_files(*parts: object) -> dict[str, str]:
+    """Name of each single file that defines one of `parts` -> key of its content.
+
+    A part of a package or of the running script is in no such file.
+    """
+    keys = {}
+    for part in parts:
+        module = sys.modules[type(part).__module__]
+        path = getattr(module, "__file__", None)
+        if path is not None and not module.__package__ and module.__name__ != "__main__":
+            # A worker process imports the file without `import_file`.
+            keys[Path(path).name] = getattr(module, _DIGEST, None) or file_key(Path(path))
+    return keys

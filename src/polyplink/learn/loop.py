@@ -294,6 +294,13 @@ def read_resumed(config: TrainConfig, folder: Path) -> dict[str, Any]:
                 f"{recipe.get(name)!r} here",
                 f"resume with the same recipe ({as_before}), or start anew in another folder",
             )
+    files: dict[str, str] = state.get("files") or {}  # none in runs of earlier versions
+    for name, key in config.files.items():
+        if files.get(name, key) != key:
+            raise PolyplinkError(
+                f"{folder} holds a run with another {name}",
+                "resume with the file as it was, or start anew in another folder",
+            )
     epochs = len(state["history"])
     if epochs > config.optim.epochs:
         raise PolyplinkError(
@@ -420,7 +427,7 @@ def _record_epoch(model: Model, folder: Path, key: str, history: list[Row], row:
     """Append an epoch to the history and write it with its weights, also as the best if it is."""
     best = is_best(row, history, model.config.validation.select)
     history.append(row)
-    state = {"recipe": model.config, "data": key, "history": history}
+    state = {"recipe": model.config, "files": model.config.files, "data": key, "history": history}
     _write_history(folder / "history.csv", history)
     for name in (BEST, LAST) if best else (LAST,):  # LAST last: it is complete only with the others
         save_checkpoint(folder / name, model.module, model.optimizer, state)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.parts import BAGS, LOSSES
 from polyplink.core.ranges import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Range, Ranged
+from polyplink.core.registry import keys_of_files
 from polyplink.core.text import short_repr
 from polyplink.encoders.config import AnyEncoderConfig, EncoderConfig
 from polyplink.encoders.finetune import FineTune
@@ -145,6 +146,11 @@ class TrainConfig(Ranged):
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     part: str = "train"
     seed: Annotated[int, NOT_NEGATIVE] = 42
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Name of each file of the user's with encoder, bags or loss -> key of its content."""
+        return keys_of_files(self.encoder, self.bags, self.loss)
 
     @property
     def prepare_evaluation(self) -> PrepareSettings:

@@ -268,8 +268,9 @@ def untrainable(recipe: TrainConfig, workspace: Workspace | None) -> str:
 
 
 def run_folder(workspace: Workspace, recipe: TrainConfig) -> Path:
-    """Folder of a recipe's run on the workspace's data."""
-    key = content_key(recipe, workspace.tables.key)
+    """Folder of a recipe's run on the workspace's data, and with the user's files as they are."""
+    files = [recipe.files] if recipe.files else []
+    key = content_key(recipe, workspace.tables.key, *files)
     return workspace.folder / "runs" / f"{recipe.name}-{key}"
 
 
