@@ -260,6 +260,7 @@ def evaluate_weights(
         encoded = encoded.add(encoders[1:], workers, progress)
     keys = {"weights" if encoder is main else encoder.name: encoder.key for encoder in of_weights}
     record.inputs |= keys | {"crops": encoded.prepared.key}
+    record.settings = {**decisive, "tracklets": encoded.prepared.settings}
     with record.stage("probe"):
         probed = {
             task: probe_encoders(

@@ -120,6 +120,7 @@ def draw_figures(
     prepared = encoded.prepared
     warnings = _warnings_of_seen(files, prepared.data, samples.procedures)
     record.inputs |= {"data": prepared.data.key, "crops": prepared.key}
+    record.settings = {**settings, "tracklets": prepared.settings}
     names = ", ".join(sorted(set(prepared.data.procedures["dataset"])))
     subtitle = f"{names}, part {part}: {many(len(samples.procedures), 'procedure')}"
     figure_data = FigureData(encoded, subtitle, grid, workers, progress, files, clusterers)

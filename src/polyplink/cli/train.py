@@ -80,7 +80,13 @@ def train(
         str | None, Option(help="Part to train on, or all; the recipe's by default.")
     ] = None,
     sets: options.Sets = (),
-    resume: Annotated[bool, Option(help="Continue or extend the run in --out.")] = False,
+    resume: Annotated[
+        bool,
+        Option(
+            help="Continue the run in --out, or extend it: its schedules then follow the new "
+            "number of epochs, so that it equals no single run."
+        ),
+    ] = False,
     init_from: Annotated[
         StrPath | None, Option(help="Initial weights from another run: file, folder or name.")
     ] = None,
