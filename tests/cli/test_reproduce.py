@@ -97,7 +97,7 @@ def test_computed_figures_are_beside_published_ones_and_others_have_a_reason(
     assert cells["SFE", "mAP"].ours.why == "left out by --only"
     # This mAP is computed like the program's, in addition to the exact one.
     published_map = cells["Ours", PUBLISHED_MAP]
-    assert (published_map.published, published_map.ours.known) == ("63.13", True)
+    assert (published_map.published, published_map.ours.is_defined) == ("63.13", True)
     assert result.settings.endswith("reference; visual similarity: raw_l2; times: normalised.")
     assert {similarity_form(name) for name in published_tables() if "thesis" in name} == {"sigmoid"}
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
@@ -108,7 +108,7 @@ def test_computed_figures_are_beside_published_ones_and_others_have_a_reason(
 def test_only_the_chosen_columns_are_computed(run: Run, tmp_path: Path) -> None:
     result = run("ntssl/1", only=["endovit"], columns=["Params", "FLOPs"])
     assert {cell.column for cell in result.cells} == {"Params", "FLOPs"}
-    assert {c.row for c in result.cells if c.ours.known} == {"EndoViT"}
+    assert {c.row for c in result.cells if c.ours.is_defined} == {"EndoViT"}
     for name in ("table.html", "table.tex", "table.csv"):
         text = (tmp_path / "out" / name).read_text()
         assert "Params" in text
@@ -133,7 +133,7 @@ def test_differences_are_shown_only_for_comparable_figures(run: Run, sample_run:
     assert [cell.column for cell in added_row] == ["FR", "FPR"]
     assert [cell.published_words for cell in added_row] == ["–", "–"]
     assert [cell.difference for cell in added_row] == [None, None]  # the paper has no such row
-    assert all(cell.ours.known or cell.ours.why for cell in added_row)
+    assert all(cell.ours.is_defined or cell.ours.why for cell in added_row)
     in_frames = run("ta/1", only=["ta384-temporally-aware"], weights=weights, time="frames")
     assert in_frames.settings.endswith("times: frames.")
     assert [cell.ours for cell in in_frames.cells] != [cell.ours for cell in ours.cells]
@@ -271,7 +271,7 @@ def test_accuracy_in_batches_is_computed_and_names_its_part(run: Run, labelled: 
     assert (
         "division of rc19 (tpc-val and tpc-test), or both the part named" in result.cells[0].remark
     )
-    by_column = {cell.column: cell.ours.value for cell in result.cells if cell.ours.known}
+    by_column = {cell.column: cell.ours.value for cell in result.cells if cell.ours.is_defined}
     assert by_column["Val Top-1"] == by_column["Test Top-1"]  # the same part
     data = read_data(labelled)
     parts = [task_part(task, data, "rc19") for task in ("val", "test", "size", "mAP")]

@@ -37,7 +37,7 @@ class Figure:
         why: Why there is no value; "" if it is simply undefined.
 
     Example:
-        >>> Figure(0.82, 0.74, 0.88, n=19).known
+        >>> Figure(0.82, 0.74, 0.88, n=19).is_defined
         True
         >>> Figure.mean_of([1.0, None, 3.0])
         Figure(value=2.0, low=None, high=None, n=2, sd=1.0, why='')
@@ -65,7 +65,7 @@ class Figure:
         return cls(float(np.mean(defined)), n=len(defined), sd=float(np.std(defined)))
 
     @property
-    def known(self) -> bool:
+    def is_defined(self) -> bool:
         """Whether there is a finite value."""
         return self.value is not None and math.isfinite(self.value)
 

@@ -453,7 +453,7 @@ def draw_bars(evaluation: Evaluation, subtitle: str) -> Figure:
             spread = np.maximum([value - low, high - value], 0)
             axis.bar(at, value, width, color=colour(i), label=name)
             axis.errorbar(at, value, spread, fmt="none", ecolor=INK, elinewidth=0.8)
-        if not any(bar.known for bar in bars):
+        if not any(bar.is_defined for bar in bars):
             axis.text(0.5, 0.5, "undefined", ha="center", color=GREY, transform=axis.transAxes)
         names = [clusterer_title(kind).replace("affinity propagation", "AP") for kind in kinds]
         axis.set_xticks(range(len(kinds)), names, rotation=40, ha="right")

@@ -57,7 +57,7 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 def interval(figure: "Figure", digits: int = 3) -> str:
     """The 95 % interval of a figure, as in "0.446 to 0.637"; "" if it has none."""
-    if not figure.known or figure.low is None or figure.high is None:
+    if not figure.is_defined or figure.low is None or figure.high is None:
         return ""
     return f"{number(figure.low, digits)} to {number(figure.high, digits)}"
 
@@ -65,7 +65,7 @@ def interval(figure: "Figure", digits: int = 3) -> str:
 def value_and_sd(figure: "Figure", digits: int = 3) -> str:
     """A figure with its standard deviation, if it has one, as in "0.532 ± 0.021"."""
     text = number(figure.value, digits)
-    has_sd = figure.known and figure.sd is not None
+    has_sd = figure.is_defined and figure.sd is not None
     return f"{text} ± {number(figure.sd, digits)}" if has_sd else text
 
 
@@ -85,7 +85,7 @@ def figure_text(figure: "Figure", digits: int = 3) -> str:
 
 def reason(figure: "Figure") -> str:
     """The reason why a figure is missing; "" if it has a value."""
-    return "" if figure.known else figure.why or "no value: undefined on these data"
+    return "" if figure.is_defined else figure.why or "no value: undefined on these data"
 
 
 def clock(seconds: float, *, hours_always: bool = False) -> str:

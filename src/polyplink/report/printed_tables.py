@@ -149,9 +149,9 @@ def figure_rows(comparison: Comparison) -> list[dict[str, object]]:
                     "group": metric.group,
                     "metric": metric.name,
                     "style": metric.style,
-                    "value": figure.value if figure.known else None,
-                    "low": figure.low if figure.known else None,
-                    "high": figure.high if figure.known else None,
+                    "value": figure.value if figure.is_defined else None,
+                    "low": figure.low if figure.is_defined else None,
+                    "high": figure.high if figure.is_defined else None,
                     "sd": figure.sd,
                     "units": figure.n or None,
                     "unit": metric.unit,
@@ -227,7 +227,7 @@ def difference_tables(
         figures.add("/".join([*group, figure]))
     for name, clusterer_gaps in by_method.items():
         of_figures = selected(clusterer_gaps, figures)
-        if any(gap.known for gaps in of_figures.values() for gap in gaps.values()):
+        if any(gap.is_defined for gaps in of_figures.values() for gap in gaps.values()):
             parts.append(f"clusterers on the vectors of {name}, minus {first_clusterer}:")
             parts.append(difference_table(of_figures))
     return parts

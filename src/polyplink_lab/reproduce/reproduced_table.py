@@ -152,7 +152,7 @@ class ReproducedTable:
         lines, ideal = [], ideal_of(self.ranked_by)
         ranked = [cell for cell in self.cells if cell.column == self.ranked_by]
         for group, cells in _by_text((cell.group, cell) for cell in ranked).items():
-            values = [(cell.ours.value, cell.row) for cell in cells if cell.ours.known]
+            values = [(cell.ours.value, cell.row) for cell in cells if cell.ours.is_defined]
             ranks = [(-v if ideal is None else abs(v - ideal), row) for v, row in values]  # type: ignore[operator]
             equal: dict[float, list[str]] = {}
             for value, row in sorted(ranks, key=lambda pair: pair[0]):

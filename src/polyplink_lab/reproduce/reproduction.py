@@ -503,7 +503,7 @@ def _costs(name: str) -> dict[str, Figure]:
 
 def _remark(cell: Cell, ours: Figure) -> str:
     """The remark on a published number; for our parameters also the number without unused ones."""
-    if cell.measure != PARAMETERS or not ours.known:
+    if cell.measure != PARAMETERS or not ours.is_defined:
         return cell.remark
     count = _cost(cell.subject)
     used_parameters = ""
