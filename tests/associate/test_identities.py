@@ -10,6 +10,7 @@ from polyplink.associate.identities import (
     NEGLIGIBLE,
     Constraints,
     OperatingPoint,
+    Question,
     identify,
     link_scores,
     possible_questions,
@@ -202,6 +203,43 @@ def test_a_doubtful_decision_is_a_question_though_clear_ones_would_cost_less_to_
     # Different: one answer decides, not one for each of the sixteen pairs.
     assert decided.labels.tolist() == polyps.tolist()
     assert not any(question.close for question in decided.questions)
+
+
+@pytest.mark.parametrize("ask_below", [None, 0.9])
+def test_a_pair_is_asked_about_once_and_views_of_one_polyp_stay_together(
+    ask_below: float | None,
+) -> None:
+    # One polyp of five views; the first and the last look least alike.
+    P = np.full((5, 5), 0.97)
+    P[0, 4] = P[4, 0] = 0.5
+    np.fill_diagonal(P, 1.0)
+    links = LinkModel(0.0, dict.fromkeys(term_names(), 0.0), 9, 4)
+    views = Views(np.eye(5), np.arange(5.0), np.arange(5.0) + 0.5)
+    point = OperatingPoint(
+        LearnedLinks(1.0), links, "made up", spread=4.0, margin=1, ask_below=ask_below
+    )
+
+    def asked(*must: tuple[int, int]) -> list[Question]:
+        with patch.object(LinkModel, "probability", lambda *_: P):
+            result = identify(views, np.linspace(0, 1, 5), point, Constraints(must))
+        assert result.labels.tolist() == [0] * 5
+        pairs = [frozenset(question.pair) for question in result.questions]
+        assert len(pairs) == len({*pairs})
+        return result.questions
+
+    questions = asked()
+    assert (questions[0].pair, questions[0].members, questions[0].close) == ((0, 4), (0,), True)
+    must: list[tuple[int, int]] = []
+    while questions:  # with every answer, one view fewer is asked about
+        must.append(questions[0].pair)
+        fewer = asked(*must)
+        assert len(fewer) < len(questions)
+        for question in fewer:
+            side = {*question.members}
+            assert side | {*question.others} == {*range(5)}
+            assert all((i in side) == (j in side) for i, j in must)
+        questions = fewer
+    assert len(must) == 4
 
 
 @pytest.mark.parametrize("seed", range(3))

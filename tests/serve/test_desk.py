@@ -56,6 +56,7 @@ def test_a_desk_without_corrections_shows_the_count(desk: Desk, counted_folder: 
             for t in group["tracklets"]
         }
         assert len(view["questions"]) >= procedure["questions"]
+        assert procedure["questions"] == len(counted_procedure["to_look_at"])
         rows = times.filter(procedure=view["id"]).select("tracklet", "start_s", "end_s").rows()
         times_of_view = [
             (tracklet["id"], tracklet["start_s"], tracklet["end_s"])

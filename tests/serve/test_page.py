@@ -228,6 +228,38 @@ def test_questions_are_answered_with_three_keys(
     assert PAGE_ERRORS[page] == []
 
 
+def test_the_page_says_how_many_questions_follow_from_an_answer(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    def open_every_question(route: Route) -> None:
+        state = route.fetch().json()
+        questions = [question | {"close": True} for question in state["questions"]]
+        route.fulfill(json=state | {"questions": questions})
+
+    context.route("**/api/procedures/1", open_every_question)
+    context.route("**/corrections", open_every_question)
+    page, desk = open_page(context, address), Desk(counted_folder)
+
+    def pairs() -> set[frozenset[int]]:
+        questions = desk.procedure(1)["questions"]
+        asked = {frozenset((question["a"], question["b"])) for question in questions}
+        assert len(asked) == len(questions)
+        return asked
+
+    following = 0
+    for answers in range(1, 4):
+        before = pairs()
+        page.keyboard.press("u")  # the same decision is then asked about by other views
+        expect(page.locator(".log summary")).to_contain_text(f"({answers})")
+        new = len(pairs() - before)
+        text = page.locator("#toast").inner_text()
+        assert (f"(new: {new}, about other views)." in text) == bool(new), text
+        assert f"{len(pairs())} open question" in text
+        following += new
+    assert following
+    assert PAGE_ERRORS[page] == []
+
+
 def test_after_the_last_answer_the_page_shows_that_none_is_open(
     context: BrowserContext, address: str
 ) -> None:

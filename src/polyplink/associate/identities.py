@@ -18,7 +18,6 @@ from polyplink.associate.alarms import AlarmModel
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
 from polyplink.associate.links import LinkModel, Views
 from polyplink.associate.partition import (
-    NEVER,
     TOLERANCE,
     Labels,
     Pairs,
@@ -225,7 +224,8 @@ class Question:
     """A decision to review: do `members` and `others` show the same polyp?
 
     Attributes:
-        members: Rows of the tracklets on one side: one tracklet of a cluster, or a cluster.
+        members: Rows of the tracklets on one side: a cluster, or one tracklet of it, with those
+            that show its polyp by the constraints.
         others: Rows of the tracklets on the other side: the rest of that cluster, or another one.
         joined: The decision: whether the two sides were joined.
         probability: Mean probability that the two sides show the same polyp.
@@ -347,24 +347,29 @@ def _questions(
     setting, ask_below = point.setting, point.ask_below
     assert isinstance(setting, LearnedLinks)
     spread = point.spread or ASKED
-    questions = possible_questions(labels, P, setting, spread=spread, decided=constraints)
+
+    def may_be_open(question: Question) -> bool:
+        if ask_below is not None:
+            return question.confidence < ask_below
+        return question.close or question.probability_wrong >= NEGLIGIBLE
 
     def change(question: Question) -> int:
         return _change(labels, P, setting, constraints, question)
 
+    # Those that may be open questions first, each in their order. A pair is asked about once: each
+    # of its tracklets may be the one that least belongs with the other.
+    possible = possible_questions(labels, P, setting, spread=spread, decided=constraints)
+    by_pair: dict[frozenset[int], Question] = {}
+    for question in sorted(possible, key=lambda question: not may_be_open(question)):
+        by_pair.setdefault(frozenset(question.pair), question)
+    questions = [*by_pair.values()]
     if ask_below is not None:
-        doubtful = [question for question in questions if question.confidence < ask_below]
-        confident = [question for question in questions if question.confidence >= ask_below]
-        listed = doubtful + confident[: max(MOST_QUESTIONS - len(doubtful), 0)]
-        listed = [replace(question, close=question.confidence < ask_below) for question in listed]
+        n_doubtful = sum(map(may_be_open, questions))
+        listed = questions[: max(MOST_QUESTIONS, n_doubtful)]
+        listed = [replace(question, close=may_be_open(question)) for question in listed]
         head = [replace(question, change=change(question)) for question in listed[:MOST_QUESTIONS]]
         return head + [replace(question, change=None) for question in listed[MOST_QUESTIONS:]]
-    # Those that may be open questions first, each in their order.
-    listed = sorted(
-        questions,
-        key=lambda question: not (question.close or question.probability_wrong >= NEGLIGIBLE),
-    )
-    listed = listed[:MOST_QUESTIONS]
+    listed = questions[:MOST_QUESTIONS]
     if interval is None:
         return [replace(question, change=None) for question in listed]
     if interval[0] == interval[1]:
@@ -462,12 +467,13 @@ def possible_questions(
 ) -> list[Question]:
     """The decisions to review, those nearest to changing the count first.
 
-    Two kinds of decision are compared: that a tracklet belongs to its cluster, and that two
-    clusters are separate. They are sorted by the cost of giving the tracklet a separate polyp, or
-    of merging the clusters (see `partition`): a low cost means a close decision.
+    Two kinds of decision are compared: that a tracklet (with those that show its polyp by the
+    constraints) belongs to its cluster, and that two clusters are separate. They are sorted by the
+    cost of giving the tracklet a separate polyp, or of merging the clusters (see `partition`): a
+    low cost means a close decision.
 
     Args:
-        labels: Cluster of every tracklet (n,): a partition of low cost.
+        labels: Cluster of every tracklet (n,): a partition of low cost under the constraints.
         P: Probability that two tracklets show the same polyp (n, n).
         setting: The clusterer.
         spread: Factor of the price, for `Question.close`.
@@ -479,27 +485,27 @@ def possible_questions(
     """
     clusters = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
     sides = [(a, b, False) for a, b in combinations(clusters, 2)]
-    for cluster in clusters:
-        # In a cluster of two, both tracklets stand for the same decision: list it once.
-        for i in cluster[:1] if len(cluster) == 2 else cluster:
-            if mates := tuple(j for j in cluster if j != i):
-                sides.append(((i,), mates, True))
     constraints = decided or Constraints()
     together, apart = constraints.closure(len(P))
-    settled, questions = together | apart, []
+    for cluster in clusters:
+        units = [*dict.fromkeys(tuple(j for j in cluster if together[i, j]) for i in cluster)]
+        # If there are two, both stand for the same decision: list it once.
+        for unit in units[:1] if len(units) == 2 else units:
+            if mates := tuple(j for j in cluster if j not in unit):
+                sides.append((unit, mates, True))
+    unsure, questions = np.zeros_like(apart), []
     price, costs = setting.price, pair_costs(P, tolerance=setting.tolerance)
-    costs[together], costs[apart] = -NEVER, NEVER
     for i, j, was_joined in constraints.unsure:
         if was_joined in (None, labels[i] == labels[j]):
-            settled[i, j] = settled[j, i] = True
+            unsure[i, j] = unsure[j, i] = True
     for members, second, joined in sides:
         block = np.ix_(members, second)
         # One pair that shows different polyps decides that two clusters are separate.
-        if settled[block].all() or (not joined and apart[block].any()):
+        if unsure[block].all() or apart[block].any():
             continue
         cost = float(costs[block].sum())  # of having the two sides in one cluster
         close = cost > price / spread if joined else cost < price * spread
-        scores = np.where(settled[block], -np.inf, (-1.0 if joined else 1.0) * P[block])
+        scores = np.where(unsure[block], -np.inf, (-1.0 if joined else 1.0) * P[block])
         a, b = np.unravel_index(int(scores.argmax()), scores.shape)
         pair = members[int(a)], second[int(b)]
         question = Question(members, second, joined, float(P[block].mean()), pair, close)

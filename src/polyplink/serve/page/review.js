@@ -68,6 +68,7 @@ async function correct(correction, { focus } = {}) {
       const before = state.procedure.polyps;
       const contradicts = procedure.conflicts.length > state.procedure.conflicts.length;
       const reopened = state.procedure.done && !procedure.done && correction.kind !== "reopen";
+      const fresh = newQuestions(correction, state.procedure, procedure);
       state.selected.clear();
       take(procedure);
       const split = procedure.split.map((rows) => t("now.split", {
@@ -76,7 +77,8 @@ async function correct(correction, { focus } = {}) {
       const more = [...split, ...(contradicts ? [t("now.conflict")] : []),
         ...(reopened ? [t("now.reopened")] : [])];
       showMessage({
-        text: [`${t("now", { count: summary(procedure) })} ${openQuestions(state)}.`, ...more].join(" "),
+        text: [`${t("now", { count: summary(procedure) })} ${openQuestions(state)}${fresh}.`, ...more]
+          .join(" "),
         undo: correction.kind !== "undo", changed: before !== procedure.polyps, long: more.length > 0,
       });
       viewer.redraw();
@@ -95,6 +97,15 @@ const summary = ({ polyps, low, high }) => low === null
   : t("now.count", {
     n: number(polyps), polyps: count("polyps", polyps), interval: interval({ low, high }),
   });
+
+/** How many questions are open after an answer to one that were not open before; "" for none. */
+function newQuestions({ kind }, before, after) {
+  const openPairs = (procedure) => procedure.questions.filter((one) => one.close)
+    .map(({ a, b }) => [a, b].sort().join());
+  const n = openPairs(after).filter((pair) => !openPairs(before).includes(pair)).length;
+  return n > 0 && ["same", "different", "unsure"].includes(kind)
+    ? ` (${t("now.new_questions", { n: number(n) })})` : "";
+}
 
 /** The views by row: a cut and its undoing change them. */
 const viewsOf = (procedure) => procedure?.tracklets.map(({ id, pictures }) => [id, pictures]).join();
