@@ -799,6 +799,7 @@ def test_pages_show_the_corrections_of_other_pages(context: BrowserContext, addr
     assert count_of(second_page) == count_of(first_page)
     expect(second_page.locator("#toast")).to_contain_text("another page")
     # A page that the server cannot answer, and one with a token of an earlier start.
+    expect(first_page.locator("#undo")).to_be_enabled()
     first_page.route("**/corrections", lambda route: route.abort())
     first_page.keyboard.press("z")
     expect(first_page.locator("#toast")).to_contain_text("does not answer, so nothing was stored")
