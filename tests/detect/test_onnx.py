@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
 from polyplink.detect.first_pass import detect, look, write_detections
@@ -21,6 +22,7 @@ from polyplink.detect.onnx import (
     OnnxDetector,
     decode_yolov8,
     recognise,
+    record_path,
 )
 from polyplink.detect.recordings import find_recordings
 from polyplink.models.shipped import DETECTOR
@@ -58,6 +60,17 @@ def test_scores_of_two_classes_are_not_mistaken_for_numbers_of_a_class() -> None
     of_two_classes[..., 5] = rng.integers(2, size=300)
     assert recognise({"output0": of_two_classes}) == "nms"
     assert recognise({"output0": of_two_classes[:, :0]}) == "nms"  # no detection
+
+
+def test_boxes_in_pixels_of_one_class_are_not_read_as_shares(tmp_path: Path) -> None:
+    rows = np.concatenate([BOXES, SCORES[:, None]], 1)[None]  # corners and score
+    path = write_model(tmp_path / "d.onnx", {"output0": rows}, [1, 3, SIZE, SIZE])
+    assert OnnxDetector(path).record.layout == "nms"
+    with_classes = write_model(tmp_path / "e.onnx", outputs_of("nms"), [1, 3, SIZE, SIZE])
+    np.testing.assert_array_equal(OnnxDetector(path)(IMAGE), OnnxDetector(with_classes)(IMAGE))
+    write_json(record_path(path), {"layout": "rtdetr8"})
+    with pytest.raises(PolyplinkError, match="not those of the layout rtdetr8"):
+        OnnxDetector(path)(IMAGE)
 
 
 def test_the_json_record_beside_the_model_sets_classes_and_threshold(tmp_path: Path) -> None:

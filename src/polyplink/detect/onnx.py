@@ -4,7 +4,7 @@
 |---|---|---|
 | yolov5 | (1, n, 5 + classes): x, y, w, h of the centre, objectness, classes | YOLOv5, v7 |
 | yolov8 | (1, 4 + classes, n): x, y, w, h of the centre, classes | YOLOv8, v9, v11 |
-| nms | (1, n, 6): two corners, score, class | YOLOv10; others with NMS inside |
+| nms | (1, n, 5 or 6): two corners, score, maybe class | YOLOv10; others with NMS inside |
 | nms7 | (n, 7): image, two corners, class, score | YOLOv7 with NMS inside |
 | nms4 | number (1, 1), corners (1, n, 4), scores (1, n), classes (1, n) | EfficientNMS |
 | detr | logits (1, n, classes + 1), pred_boxes (1, n, 4) as shares of the image | DETR |
@@ -47,6 +47,7 @@ IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 USUAL_SIZE = 640  # pixels, of an input without a fixed size
 FILL = 114  # grey around a letterboxed image
 PICKLED = (".pt", ".pth", ".ckpt")
+MOST_SHARE = 2.0  # of the sides of an image, for a coordinate given as a share
 FEW = 1000  # boxes; more are candidates on a grid, before non-maximum suppression
 
 
@@ -373,7 +374,9 @@ def recognise(outputs: Outputs, n_inputs: int = 1) -> str | None:
         elif len(shape) == 3 and shape[0] == 1:
             _, rows, columns = shape
             are_whole = (output[..., -1] % 1 == 0).all()  # as numbers of classes, not as scores
-            if columns == 6 and rows <= FEW and are_whole:  # rows may be 0: no detection
+            in_pixels = (output[..., :4] > MOST_SHARE).any()
+            is_nms = are_whole if columns == 6 else columns == 5 and in_pixels
+            if rows <= FEW and is_nms:  # rows may be 0: no detection
                 layout = "nms"
             elif 5 <= rows < columns:
                 layout = "yolov8"
@@ -405,9 +408,10 @@ def decode_yolov8(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Flo
 
 
 def decode_nms(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
-    """Boxes and scores of the layout `nms`: rows of corners, score and class."""
-    rows = _arrays(outputs)[0][0]  # n 6
-    return _keep_polyp_classes(rows[:, :4], rows[:, 4], rows[:, 5], record)
+    """Boxes and scores of the layout `nms`: rows of corners, score and, of several, the class."""
+    rows = _arrays(outputs)[0][0]  # n 5, or n 6
+    classes = rows[:, 5] if rows.shape[1] > 5 else np.zeros(len(rows))
+    return _keep_polyp_classes(rows[:, :4], rows[:, 4], classes, record)
 
 
 def decode_nms7(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
@@ -448,6 +452,8 @@ def decode_rtdetr(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Flo
 def decode_rtdetr8(outputs: Outputs, record: DetectorRecord) -> tuple[Floats, Floats]:
     """Boxes and scores of the layout `rtdetr8`: rows of a box and the scores of its classes."""
     rows = _arrays(outputs)[0][0]  # n 4+classes
+    if (rows[:, :4] > MOST_SHARE).any():
+        raise ValueError("coordinates in pixels")
     return _scale(rows[:, :4], record), _best(rows[:, 4:], record)
 
 
