@@ -312,8 +312,19 @@ def test_a_sample_or_all_of_the_images_are_opened(tmp_path: Path) -> None:
         assert any("frame 1: 1.png does not decode" in f.what for f in findings)
         assert any("2.png is 32 x 48, the procedure 64 x 48" in f.what for f in findings)
     assert steps[-1] == (4, 5)
-    assert decode_size(png()) == (WIDTH, HEIGHT)
+    assert decode_size(png()) == (WIDTH, HEIGHT, False)
     assert isinstance(decode_size(b"half"), str)
+
+
+def test_images_that_a_tag_turns_are_reported(tmp_path: Path) -> None:
+    for name, orientation in (("0.jpg", 1), ("1.jpg", 6)):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        Image.new("RGB", (WIDTH, HEIGHT)).save(tmp_path / name, exif=exif)
+    findings = diagnose(with_images(tmp_path, ["0.jpg", "1.jpg"]), images=True)
+    (turned,) = [finding for finding in findings if finding.check == "image with a rotation tag"]
+    assert (turned.severity, turned.count) == ("warning", 1)
+    assert "1.jpg has an EXIF tag" in turned.what
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])

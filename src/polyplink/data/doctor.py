@@ -462,4 +462,11 @@ def _check_images(data: DataSet, missing: pl.DataFrame, opened: pl.DataFrame) ->
             f"{{height}}{of_opened}",
             "correct the procedure's width and height; boxes must be in pixels of the image",
         ),
+        _Check(
+            "warning",
+            "image with a rotation tag",
+            opened.filter("is_turned"),
+            f"{_IN_FRAME}: {{image}} has an EXIF tag that turns it, which is ignored{of_opened}",
+            "boxes must be in pixels of the image as stored; if they are not, turn the images",
+        ),
     ]

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,14 +14,23 @@ from polyplink.core.results import StageProgress, silent_stage
 from polyplink.data.files.archives import Archive, read_archived
 from polyplink.data.files.folders import read_playlist
 from polyplink.data.files.image_names import INSIDE, file_of, image_place, present
-from polyplink.data.files.images import decode_image
+from polyplink.data.files.images import decode_image, has_rotation_tag
 from polyplink.data.files.video import open_video
 from polyplink.data.tables import DataSet
 
 SAMPLE = 64  # images to open if not all are opened
 _AT_A_TIME = 256  # images in flight: bounds memory
 
-Opened = tuple[int, int] | str  # width and height in pixels, or why it does not decode
+
+class DecodedImage(NamedTuple):
+    """Width and height of an image as stored, pixels, and whether a tag says to turn it."""
+
+    width: int
+    height: int
+    is_turned: bool = False
+
+
+Opened = DecodedImage | str  # the image, or why it does not decode
 _Key = tuple[str, str]  # source and image
 
 
@@ -87,8 +97,8 @@ def open_images(
 
     Returns:
         Columns procedure_id, frame, image, width and height (of the procedure), is_width and
-        is_height (of the image), and why (the reason if it does not decode; null otherwise). One
-        row for each image; is_width, is_height and why are null for a missing file.
+        is_height (of the image), is_turned (by a tag), and why (the reason if it does not decode;
+        null otherwise). One row for each image; the last four are null for a missing file.
     """
     places = data.procedures.select("procedure_id", "source", "width", "height")
     images = (
@@ -108,20 +118,22 @@ def open_images(
         opened[key] = size
         progress(len(opened), images.height)
     outcomes = [opened.get(key) for key in keys]
-    sizes = [outcome if isinstance(outcome, tuple) else (None, None) for outcome in outcomes]
+    decoded = [outcome if isinstance(outcome, DecodedImage) else None for outcome in outcomes]
+    reasons = [outcome if isinstance(outcome, str) else None for outcome in outcomes]
     return images.with_columns(
-        why=pl.Series(
-            [outcome if isinstance(outcome, str) else None for outcome in outcomes], dtype=pl.String
-        ),
-        is_width=pl.Series([width for width, _ in sizes], dtype=pl.Int32),
-        is_height=pl.Series([height for _, height in sizes], dtype=pl.Int32),
+        why=pl.Series(reasons, dtype=pl.String),
+        is_width=pl.Series([image and image.width for image in decoded], dtype=pl.Int32),
+        is_height=pl.Series([image and image.height for image in decoded], dtype=pl.Int32),
+        is_turned=pl.Series([image and image.is_turned for image in decoded], dtype=pl.Boolean),
     )
 
 
 def decode_size(data: bytes) -> Opened:
-    """Decode an image: its width and height, or why it does not decode."""
+    """Decode an image: its size and rotation tag, or why it does not decode."""
     image = decode_image(data)
-    return image if isinstance(image, str) else (image.shape[1], image.shape[0])
+    if isinstance(image, str):
+        return image
+    return DecodedImage(image.shape[1], image.shape[0], has_rotation_tag(data))
 
 
 def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened]]:
@@ -132,7 +144,7 @@ def open_each(keys: dict[_Key, None], root: Path) -> Iterator[tuple[_Key, Opened
         root: Folder that relative sources are relative to.
 
     Yields:
-        The key, and width and height in pixels or the reason why the image does not decode.
+        The key, and the image or the reason why it does not decode.
     """
     # The images by the file that contains them.
     plain: list[_Key] = []
@@ -185,7 +197,7 @@ def _open_frames(path: Path, frames: dict[int, str]) -> Iterator[tuple[str, Open
     try:
         with open_video(path) as video:
             for number, picture in video.frames(sorted(frames)):
-                size: Opened = (video.width, video.height)
+                size: Opened = DecodedImage(video.width, video.height)
                 if picture is None:
                     beyond = f"the video has {video.n_frames} frames"
                     size = "damaged" if number < video.n_frames else beyond

@@ -6,7 +6,7 @@ A `Picture` is a frame that is converted to RGB only as far as needed.
 import base64
 import ctypes
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from fractions import Fraction
 from functools import cache
 from io import BytesIO
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
-from PIL import Image, ImageChops, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageChops, UnidentifiedImageError
 
 from polyplink.core.errors import PolyplinkError, first_line
 from polyplink.core.lazy_torch import torch
@@ -54,6 +54,13 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
             return _brightness(image) if mode == "L" else _rgb(image)
     except Exception as error:
         return _reason(error)
+
+
+def has_rotation_tag(data: bytes) -> bool:
+    """Whether the EXIF data of an image say to turn it, which `decode_image` does not do."""
+    with suppress(Exception), Image.open(BytesIO(data)) as image:
+        return image.getexif().get(ExifTags.Base.Orientation, 1) not in (0, 1)
+    return False
 
 
 def _rgb(image: Image.Image) -> Pixels:

@@ -19,7 +19,7 @@ from polyplink.data.files.values import LARGEST
 from polyplink.data.formats.format import Import, ImportOptions
 from polyplink.data.formats.side_tables import KEYS, read_side_tables
 from polyplink.data.formats.videos import find_videos
-from polyplink.data.image_files import open_each
+from polyplink.data.image_files import DecodedImage, open_each
 from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported, Places
 from polyplink.data.vocabulary import normalise_location
 
@@ -468,9 +468,9 @@ def _procedures(
     opened = dict(open_each(dict.fromkeys(keys), Path()))
     sizes = []
     for procedure_id, key in zip(images["procedure_id"], keys, strict=True):
-        size = opened.get(key)
-        if isinstance(size, tuple):
-            sizes.append((procedure_id, *size))
+        image = opened.get(key)
+        if isinstance(image, DecodedImage):
+            sizes.append((procedure_id, image.width, image.height))
     schema = {name: PROCEDURES[name].dtype for name in ("procedure_id", "width", "height")}
     rows = rows.update(pl.DataFrame(sizes, schema, orient="row"), on="procedure_id")
     unknown = rows.filter(unsized)
