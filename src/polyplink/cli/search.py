@@ -10,7 +10,7 @@ from polyplink.cli import options
 from polyplink.cli.options import check_inputs
 from polyplink.cli.verb import verb
 from polyplink.core.artefacts import write_json
-from polyplink.core.errors import PolyplinkError
+from polyplink.core.errors import PolyplinkError, find_named
 from polyplink.core.results import Result
 from polyplink.core.runs import RunRecord
 from polyplink.core.text import many
@@ -207,11 +207,15 @@ def _conditions(filters: ViewFilters) -> "dict[str, pl.Expr]":
     import polars as pl
 
     from polyplink.data.tables import is_date
+    from polyplink.data.vocabulary import HISTOLOGY
 
     for name in ("since", "until"):
         day = filters.get(name)
         if day is not None and not pl.select(is_date(pl.lit(day))).item():
             raise PolyplinkError(f"--{name} {day} is not a date", "write YYYY-MM-DD")
+    if (histology := filters.get("histology")) is not None:
+        common = {term.lower(): kind for term, kind in HISTOLOGY.items() if kind is not None}
+        filters = {**filters, "histology": find_named("histology", histology.lower(), common)}
     compare = {
         "patient": pl.col("patient").eq,
         "procedure": pl.col("procedure_id").eq,
