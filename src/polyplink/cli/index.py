@@ -93,6 +93,8 @@ def add_to_index(
 ) -> "Result[Index]":
     """Add the procedures of data folders that an index does not have yet.
 
+    Nothing is removed from the index or changed in it; build it again for that.
+
     Args:
         progress: Called for crops and tracklets.
 

@@ -282,6 +282,12 @@ def _measure(
             f"track begins: write `high` and `low` into {record_path(path)}"
         )
     figures = measure_in_frames(predicted, frames, score=record.begins_track)
+    if figures.recall.value == 0.0:
+        warnings.append(
+            f"no polyp held out has a box of score {record.begins_track:g}, from which a track "
+            f"begins, so that a count would be 0: train for longer, or lower `high` in "
+            f"{record_path(path)}"
+        )
     return record, figures, predicted
 
 
@@ -291,7 +297,10 @@ def _holdout_warnings(
     """Warnings if no procedure or image is held out, because all are of one group."""
     warnings = []
     if not unseen:
-        warnings.append("the procedures are of one patient, so none is held out to measure on")
+        warnings.append(
+            "the procedures are of one patient, so none is held out to measure on, and the record "
+            "does not say from which score a track begins"
+        )
     if images and not unseen_images:
         warnings.append(
             "by their names, the images of --empty are of one recording, so none is held out: "
