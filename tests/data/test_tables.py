@@ -198,6 +198,13 @@ def test_the_key_depends_on_content_and_not_on_the_source_folder() -> None:
         key(polyps=data.polyps.with_columns(histology_class=pl.lit("AD"))),
     }
     assert len(other_keys | {data.key}) == 5
+    # Crops are cut of pictures and boxes, whosever they are.
+    corrected = DataSet.of(
+        data.detections,
+        data.procedures.with_columns(patient=pl.lit("another")),
+        data.polyps.with_columns(size_mm=pl.lit(3.0)),
+    )
+    assert (corrected.key != data.key, corrected.keys) == (True, data.keys)
 
 
 def test_part_lists_the_procedures_of_a_part() -> None:

@@ -229,15 +229,15 @@ def check(frame: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
 def _content_keys(
     detections: pl.DataFrame, procedures: pl.DataFrame, polyps: pl.DataFrame
 ) -> tuple[str, dict[str, str]]:
-    """Key of three tables, and of each procedure's rows in them.
+    """Key of three tables, and of what the crops of each procedure are cut from.
 
     Text is hashed, because equal tables may have different layouts in memory. The boxes of each
     procedure are converted to text once for both keys.
     """
-    # What each procedure's key is made of: its row, its polyps, and the digest of its boxes.
-    parts_of: dict[str, list[object]] = {str(row[0]): [row] for row in procedures.rows()}
-    for name, *row in polyps.select("procedure_id", pl.exclude("procedure_id")).rows():
-        parts_of[name].append(row)
+    # What each procedure's key is made of: its row, without the patient, so that a correction of
+    # patients or of sizes of polyps cuts no crop again, and the digest of its boxes.
+    rows_of = procedures.drop("patient").rows()
+    parts_of: dict[str, list[object]] = {str(row[0]): [row] for row in rows_of}
     of_boxes, first = hashlib.sha256(detections.clear().write_csv().encode()), 0
     for length, name in detections["procedure_id"].rle().struct.unnest().rows():
         rows = detections.slice(first, length).write_csv(include_header=False, null_value="\0")
@@ -267,7 +267,7 @@ class DataSet:
         splits: Part name ("train", "eval", ...) -> procedure ids.
         key: Content key of the three tables (hexadecimal).
         adenoma: Map of histology terms to adenoma, by data set; not part of the key.
-        keys: Content key of each procedure's rows in the three tables.
+        keys: Content key of each procedure's boxes, and of its row without the patient.
     """
 
     detections: pl.DataFrame

@@ -223,7 +223,7 @@ def storing_in(folder: Path) -> Iterator[None]:
 
 
 def crops_keys(folder: Path, data: DataSet, settings: PrepareSettings) -> dict[str, str]:
-    """Procedure -> key of its crops, which hashes its rows of the tables, scenes and settings."""
+    """Procedure -> key of its crops, which hashes its key in the data set, scenes and settings."""
     scenes = read_scenes(folder)
     rule = content_key("crops", FORMAT, settings)
     scene_rows = {name: scenes[name].tolist() if name in scenes else None for name in data.keys}
