@@ -81,6 +81,11 @@ def test_shards_divide_the_procedures_and_write_the_files_of_one_run(
         ids = read_embeddings(out).tracklet_ids
         assert {name.split(":")[0] for name in ids} == set(shard_names)
     assert contents(folder / "prepared") == contents(reference / "prepared")
+    # A shard without a procedure has a table of the same width.
+    width, out = read_embeddings(out).vectors.shape[1], tmp_path / "empty.parquet"
+    empty = next(f"{k}/39" for k in range(1, 40) if not shard(names, f"{k}/39"))
+    succeed("embed", sample_run.run, folder, "--shard", empty, "--device", "cpu", "--out", out)
+    assert read_embeddings(out).vectors.shape == (0, width)
 
 
 def test_vectors_and_broken_frames_are_the_same_without_stored_crops(

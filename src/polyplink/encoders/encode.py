@@ -141,7 +141,8 @@ def embed(
         kind, samples = "fragment", fragment_table(prepared, length)
     names = samples[f"{kind}_id"].to_list()
     if not names:  # procedures without polyps are not an error
-        return Embeddings([], np.zeros((0, 1), np.float32), weights_id, prepared.key)
+        width = getattr(embedder, "width", 1)
+        return Embeddings([], np.zeros((0, width), np.float32), weights_id, prepared.key)
     parts: list[np.ndarray] = []
     n_done = 0
     for (procedure_id,), rows in samples.group_by("procedure_id", maintain_order=True):
@@ -400,7 +401,7 @@ def stored_vectors(
         embedded[procedure_id] for procedure_id in ids if embedded[procedure_id].tracklet_ids
     ]
     if not stored_parts:
-        return Embeddings([], np.zeros((0, 1), np.float32), encoder.key, prepared.key)
+        return Embeddings([], np.zeros((0, width or 1), np.float32), encoder.key, prepared.key)
     widths = {embeddings.vectors.shape[1] for embeddings in stored_parts}
     if len(widths) > 1:  # unknown which are right: embed all again
         for path in paths.values():
