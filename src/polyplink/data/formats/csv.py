@@ -118,6 +118,11 @@ def import_csv(source: Path, **options: Unpack[ReadOptions]) -> Imported:
         pl.when(pl.col("procedure_id") != "").then("procedure_id"),
         file=pl.lit(0),
     )
+    kind = Message("import.row_without_box")
+    hint = "remove it"
+    boxes = leave_out(
+        boxes, pl.all_horizontal(pl.col(_BOX[1:]).is_null()), kind, hint, reading.faults
+    )
     boxes = whole_polyp_ids(boxes)
     if "image" in boxes.columns:
         boxes = boxes.with_columns(pl.col("image").str.replace_all("\\", "/", literal=True))
