@@ -219,7 +219,7 @@ def test_a_pair_is_asked_about_once_and_views_of_one_polyp_stay_together(
         LearnedLinks(1.0), links, "made up", spread=4.0, margin=1, ask_below=ask_below
     )
 
-    def asked(*must: tuple[int, int]) -> list[Question]:
+    def questions_after(*must: tuple[int, int]) -> list[Question]:
         with patch.object(LinkModel, "probability", lambda *_: P):
             result = identify(views, np.linspace(0, 1, 5), point, Constraints(must))
         assert result.labels.tolist() == [0] * 5
@@ -227,12 +227,12 @@ def test_a_pair_is_asked_about_once_and_views_of_one_polyp_stay_together(
         assert len(pairs) == len({*pairs})
         return result.questions
 
-    questions = asked()
+    questions = questions_after()
     assert (questions[0].pair, questions[0].members, questions[0].close) == ((0, 4), (0,), True)
     must: list[tuple[int, int]] = []
     while questions:  # with every answer, one view fewer is asked about
         must.append(questions[0].pair)
-        fewer = asked(*must)
+        fewer = questions_after(*must)
         assert len(fewer) < len(questions)
         for question in fewer:
             side = {*question.members}

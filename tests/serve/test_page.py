@@ -242,9 +242,9 @@ def test_the_page_says_how_many_questions_follow_from_an_answer(
 
     def pairs() -> set[frozenset[int]]:
         questions = desk.procedure(1)["questions"]
-        asked = {frozenset((question["a"], question["b"])) for question in questions}
-        assert len(asked) == len(questions)
-        return asked
+        asked_pairs = {frozenset((question["a"], question["b"])) for question in questions}
+        assert len(asked_pairs) == len(questions)
+        return asked_pairs
 
     following = 0
     for answers in range(1, 4):

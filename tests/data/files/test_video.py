@@ -273,7 +273,7 @@ def test_frames_lost_within_a_playlist_keep_the_numbers_of_the_others(tmp_path: 
     with open_video(tmp_path / "case.m3u") as video:
         assert (video.n_frames, video.n_missing) == (2 * N, 0)
         read_numbers = numbers(video, list(range(2 * N)))
-    assert all(shown in (n, None) for n, shown in read_numbers[:N])
+    assert all(decoded in (n, None) for n, decoded in read_numbers[:N])
     assert read_numbers[N:] == [(N + n, n) for n in range(N)]
 
 
