@@ -77,9 +77,7 @@ def follow(  # noqa: PLR0912
                 row = begin + k
                 if track[row] >= 0 or state[slot, FRAME] == frames[row]:
                     continue
-                if most_nested < 1.0 and _is_nested(
-                    boxes[row], state[:alive], scene, frames[row], most_nested
-                ):
+                if _is_nested(boxes[row], state[:alive], scene, frames[row], most_nested):
                     continue
                 _continue(state[slot], boxes[row], frames[row], fps)
                 track[row] = np.int64(state[slot, NUMBER])
@@ -90,7 +88,7 @@ def follow(  # noqa: PLR0912
             row = begin + int(order[place])
             if track[row] >= 0 or scores[row] < high:
                 continue
-            if most_nested < 1.0 and _is_nested(boxes[row], state[:alive], scene, 0, most_nested):
+            if _is_nested(boxes[row], state[:alive], scene, 0, most_nested):
                 continue
             _begin(state[alive], boxes[row], frames[row], scene, begun)
             track[row] = begun
@@ -141,13 +139,17 @@ def _pairs_within_reach(  # noqa: PLR0917
 def _is_nested(box: Floats, tracks: Floats, scene: int, since: int, most: float) -> bool:
     """Whether a box lies within or around the latest box of a track of the same scene.
 
+    With `most` of 1, none does.
+
     Args:
         box: (4,) the box.
         tracks: (t, FIELDS) states of tracks.
         scene: Scene of the box.
-        since: First frame of the boxes of tracks that count.
+        since: Tracks whose latest box is in an earlier frame are not compared.
         most: Largest intersection of two boxes that are not nested, over the smaller area.
     """
+    if most >= 1.0:  # rounding may give a larger share
+        return False
     x, y, w, h = box
     for track in tracks:
         across = min(x + w, track[X] + track[W]) - max(x, track[X])

@@ -284,16 +284,16 @@ def prepare(
         prepared = cut_at_broken(_tables(folder, data, settings, record).select(names))
         if with_crops:
             remove_outdated(prepared, folder)
-        if with_crops and not all(map(prepared.has_crops, names)):
-            with record.stage("crops"):
-                prepared = add_crops(
-                    prepared,
-                    folder,
-                    strict=strict,
-                    workers=workers,
-                    device=device,
-                    progress=progress,
-                )
+            if not all(map(prepared.has_crops, names)):
+                with record.stage("crops"):
+                    prepared = add_crops(
+                        prepared,
+                        folder,
+                        strict=strict,
+                        workers=workers,
+                        device=device,
+                        progress=progress,
+                    )
         if record.seconds or not (target / "run.json").is_file():
             record.write(target)
     if strict:
