@@ -58,7 +58,11 @@ def decode_image(data: bytes, mode: str = "RGB") -> Pixels | str:
 
 def has_rotation_tag(data: bytes) -> bool:
     """Whether the EXIF data of an image say to turn it, which `decode_image` does not do."""
-    with suppress(Exception), Image.open(BytesIO(data)) as image:
+    with (
+        suppress(Exception),
+        Image.open(BytesIO(data)) as image,
+        _decoding_slot(image.height, image.width),  # a PNG is decoded to look behind its pixels
+    ):
         return image.getexif().get(ExifTags.Base.Orientation, 1) not in (0, 1)
     return False
 
