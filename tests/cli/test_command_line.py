@@ -295,7 +295,7 @@ WRONG_ARGUMENTS = {
     ("count", "film.mp4"): "DATA missing; a video is counted by `polyplink run film.mp4`; see",
     ("evaluate",): "WEIGHTS and DATA missing: type `polyplink evaluate WEIGHTS DATA`; see",
     ("evaluate", "my run"): "DATA missing: type `polyplink evaluate 'my run' DATA`; see",
-    ("evaluate", "{data}"): "WEIGHTS missing: type `polyplink evaluate WEIGHTS {data}`; see",
+    ("evaluate", "{data}"): "WEIGHTS missing: type `polyplink evaluate encoder-v1 {data}`; see",
     ("index", "build", "run"): "DATA missing: type `polyplink index build run DATA`; see",
     ("run", "patient", "one.mp4"): "with --out, or put a name that has spaces in quotes; see",
     ("run", "one.mp4", "two.mp4"): "in a playlist (.m3u), and name this; see `polyplink run",

@@ -44,6 +44,7 @@ from polyplink.core.errors import (
     one_line_errors,
 )
 from polyplink.core.parts import SECTIONS, VERBS
+from polyplink.models.shipped import ENCODER
 
 GROUPS = {
     "index": "An index of views, to search for similar ones",
@@ -398,7 +399,8 @@ def missing_argument(context: Any, typed_words: Sequence[str]) -> str:
 
         if is_data_folder(Path(typed_values[-1])):  # and so the argument before it is missing
             missing_names = [names[len(typed_values) - 1]]
-            line[-2:] = [*missing_names, line[-2]]
+            value = ENCODER if missing_names == ["WEIGHTS"] else missing_names[0]
+            line[-2:] = [value, line[-2]]
     command_line = " ".join([context.command_path, *line])
     return f"{' and '.join(missing_names)} missing: type `{command_line}`"
 
