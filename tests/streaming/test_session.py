@@ -206,7 +206,7 @@ class BrokenStream:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
-        self.streams = SimpleNamespace(video=[self])
+        self.streams = SimpleNamespace(best=lambda _: self)
         self.codec_context = SimpleNamespace(width=SIDE, height=SIDE)
 
     def __enter__(self) -> None: ...

@@ -312,10 +312,9 @@ def capture_stream(source: str, fps: float | None = None, stall: float = 0.0) ->
         ) from None
 
     # Its video, and the size and rate of it.
-    streams = container.streams.video
-    if not streams:
+    stream = container.streams.best("video")
+    if stream is None:
         raise PolyplinkError(f"{address} has no video", "name a camera or a stream")
-    stream = streams[0]
     stated = float(stream.average_rate or 0)
     if stated > LARGEST[0]:  # the units of time of raw DV
         stated = float(stream.guessed_rate or 0)

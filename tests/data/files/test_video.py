@@ -16,7 +16,15 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.files.images import Picture
 from polyplink.data.files.video import Video, open_video
 from polyplink.detect.recordings import find_recordings, uncounted_messages
-from tests.data.videos import HEIGHT, WIDTH, corrupt_packet, number_of, remux, write_video
+from tests.data.videos import (
+    HEIGHT,
+    WIDTH,
+    corrupt_packet,
+    frame_of,
+    number_of,
+    remux,
+    write_video,
+)
 from tests.mutations import flip_many
 
 N = 60
@@ -81,6 +89,28 @@ def test_the_drift_is_the_largest_error_of_times_by_the_mean_rate(
     with open_video(path) as video:
         assert video.fps == pytest.approx(60 / 4.2, abs=1e-3)
         assert video.drift == pytest.approx(30 * 0.07 - 30 * 0.02, abs=1e-3)  # at frame 30
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
+def test_the_picture_of_a_cover_is_not_the_video(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    with av.open(str(path), "w") as container:
+        packets = []
+        for codec, n, form in (("mjpeg", 1, "yuvj420p"), ("libx264", 10, "yuv420p")):
+            stream = container.add_stream(codec, rate=25)
+            assert isinstance(stream, av.VideoStream)
+            stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, form
+            if n == 1:
+                stream.disposition = av.stream.Disposition.attached_pic
+            for number in range(n):
+                frame = av.VideoFrame.from_ndarray(frame_of(number), format="rgb24")
+                frame.pts, frame.time_base = number, Fraction(1, 25)
+                packets += stream.encode(frame)
+            packets += stream.encode()
+        container.mux(packets)
+    with open_video(path) as video:
+        assert video.n_frames == 10
+        assert numbers(video, [0, 5, 9]) == [(0, 0), (5, 5), (9, 9)]
 
 
 def test_truncated_videos_are_read_or_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -248,7 +248,7 @@ class _OpenFile:
         for back in _BACK:
             order = self._index.key_order
             early = int(order[key - back]) if back <= key else int(order.min()) - _EARLY
-            stream = self._container.streams.video[0]
+            stream = _video_of(self._container)
             if not _can_seek(self._container, early, stream=stream, backward=True):
                 continue
             at_key = False
@@ -320,7 +320,7 @@ def _index_file(path: Path) -> _FileIndex:
             raise PolyplinkError(_not_a_video(path)[0], hint)
         if not container.streams.video:
             raise PolyplinkError(f"{path} has no video in it", "give the recording itself")
-        stream = container.streams.video[0]
+        stream = _video_of(container)
         context = getattr(stream, "codec_context", None)
         if context is None:  # FFmpeg has no decoder for it
             raise PolyplinkError(f"video {path} is of an unknown codec", "convert it to H.264")
@@ -359,10 +359,16 @@ def _open_file(index: _FileIndex) -> "Iterator[_OpenFile]":
     with _container(index.path) as container:
         # A damaged frame is an error instead of a guess. With frame threads, an error may come some
         # packets late, which would break counting.
-        stream = container.streams.video[0]
+        stream = _video_of(container)
         stream.thread_type = "SLICE" if index.times is None else "AUTO"
         stream.codec_context.options = {"err_detect": "explode"}
         yield _OpenFile(index, container)
+
+
+def _video_of(container: "InputContainer") -> "VideoStream":
+    """The video of a file, of several that which FFmpeg selects: never the picture of a cover."""
+    # Not None, as a file without video is refused when it is indexed.
+    return cast("VideoStream", container.streams.best("video"))
 
 
 def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times, int]:
@@ -376,6 +382,7 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     """
     # Packets before the first key frame cannot be decoded, and packets that an edit list removes
     # are never shown: neither are counted.
+    stream = _video_of(container)
     stamps: list[int | None] = []
     keys: list[tuple[int, int]] = []
     begun = awaits_second = False
@@ -412,7 +419,7 @@ def _shortest_of_frame(container: "InputContainer") -> float:
     In mpegts, such as the .mts files of cameras, the two fields of an interlaced frame may be
     packets of their own: their duration is half of a frame's. Elsewhere, any duration is a frame's.
     """
-    stream = container.streams.video[0]
+    stream = _video_of(container)
     context = stream.codec_context
     if (container.format.name, context.name) != ("mpegts", "h264"):
         return 0.0
@@ -435,7 +442,7 @@ def _missing_frames(container: "InputContainer", n_frames: int, end: int, fps: f
         end: When the last of them ends, in time units.
         fps: Frames per second; 0 if unknown.
     """
-    stream = container.streams.video[0]
+    stream = _video_of(container)
     if container.format.name.startswith("mov,"):
         return sum(
             entry.pos >= container.size and not entry.is_discard for entry in stream.index_entries
@@ -465,7 +472,7 @@ def _demux(container: "InputContainer") -> "Packets":
     import av  # noqa: PLC0415 - heavy, and only videos need it
 
     try:
-        yield from container.demux(container.streams.video[0])
+        yield from container.demux(_video_of(container))
     except (av.error.FFmpegError, IndexError):  # damage can open a stream that av does not know
         return
 
