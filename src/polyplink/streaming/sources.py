@@ -34,6 +34,7 @@ from polyplink.core.messages import Message
 from polyplink.core.text import many
 from polyplink.data.files.folders import check_is_file
 from polyplink.data.files.images import Picture, Pixels, decode_image
+from polyplink.data.files.video import RESTART
 from polyplink.detect.first_pass import check_output, clip_boxes
 from polyplink.detect.recordings import Recording, find_recordings
 from polyplink.tracklets.box_runs import USUAL_FPS
@@ -51,7 +52,6 @@ CLOSING = 1.0  # seconds that the end of a count waits for its source and detect
 PATIENCE = 10.0  # seconds to wait for a stream to open, and at least for its next packet
 CHECKED = 100  # first frames of a program: their rate is compared with the stated one
 LONGEST_GAP = 86_400.0  # seconds between frames of a program; a longer step is a reset clock
-RESTART = 1.0  # seconds: if a stream's clock goes back further, it counts as restarted
 # Formats of FFmpeg for capture devices: "v4l2:/dev/video0", "dshow:video=NAME".
 DEVICES = ("v4l2", "dshow", "avfoundation", "decklink", "gdigrab", "x11grab")
 

@@ -2,6 +2,7 @@ import base64
 import random
 import struct
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -89,6 +90,28 @@ def test_the_drift_is_the_largest_error_of_times_by_the_mean_rate(
     with open_video(path) as video:
         assert video.fps == pytest.approx(60 / 4.2, abs=1e-3)
         assert video.drift == pytest.approx(30 * 0.07 - 30 * 0.02, abs=1e-3)  # at frame 30
+
+
+@pytest.mark.parametrize("start", [0.0, 40.0])
+def test_files_joined_end_to_end_are_read_in_the_order_of_their_frames(
+    tmp_path: Path, start: float
+) -> None:
+    def shift(seconds: float) -> Callable[[int, Any], None]:
+        def change(number: int, packet: Any) -> None:
+            ticks = round(seconds / packet.time_base)
+            packet.pts, packet.dts = packet.pts + ticks, packet.dts + ticks
+
+        return change
+
+    path = write_video(tmp_path / "a.ts", N)
+    # The clock of the second file begins anew, half of a frame from those of the first.
+    parts = [remux(path, tmp_path / f"{at}.ts", shift(at)) for at in (start, 0.02)]
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(b"".join(part.read_bytes() for part in parts))
+    with open_video(joined) as video:
+        assert (video.n_frames, video.fps, video.drift) == (2 * N, 25.0, 0.0)
+        assert numbers(video, list(range(2 * N))) == [(n, n % N) for n in range(2 * N)]
+        assert numbers(video, [7, N + 3]) == [(7, 7), (N + 3, 3)]
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])

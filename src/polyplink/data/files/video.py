@@ -38,6 +38,7 @@ _WORTH_SEEKING = 16  # frames; decoding fewer is faster than seeking
 _MOST_MISSING = 20  # times the frames that are there
 _UNSURE = 16  # frames with uncertain numbers after a lost one, if frames are only counted
 NOTICEABLE = 0.5  # seconds by which times may drift unmentioned: they are shown in whole seconds
+RESTART = 1  # seconds: a clock that goes back further has begun anew
 _EARLY = 1 << 24  # time units of any stream, back from its first packet
 _BACK = (0, 1, 4, 16, 1 << 30)  # key frames to go back if a seek lands too late
 
@@ -385,8 +386,10 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     stream = _video_of(container)
     stamps: list[int | None] = []
     keys: list[tuple[int, int]] = []
-    begun = awaits_second = False
+    begun = awaits_second = restarts = False
     end = 0
+    last_order: int | None = None  # dts of the frame before
+    backwards = RESTART / (stream.time_base or Fraction(1))
     shortest = _shortest_of_frame(container)
     for packet in _demux(container):
         start = packet.dts if packet.pts is None else packet.pts
@@ -401,14 +404,18 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
         else:
             awaits_second = False
         stamps.append(packet.pts)
+        if packet.dts is not None:
+            restarts |= last_order is not None and packet.dts < last_order - backwards
+            last_order = packet.dts
         if packet.is_keyframe and packet.pts is not None:
             keys.append((packet.pts, packet.pts if packet.dts is None else packet.dts))
 
-    # avi stores no pts: those that FFmpeg derives may be wrong. If an edit list removes every key
-    # frame, seeking cannot reach the remaining frames.
+    # avi stores no pts: those that FFmpeg derives may be wrong. Where files were joined end to end,
+    # the clock restarts, and the times of one may lie between those of another. If an edit list
+    # removes every key frame, seeking cannot reach the remaining frames.
     known_times = sorted(time for time in stamps if time is not None)
     are_distinct = len(set(known_times)) == len(stamps)
-    is_timed = container.format.name != "avi" and are_distinct and bool(keys)
+    is_timed = container.format.name != "avi" and not restarts and are_distinct and bool(keys)
     times = np.array(known_times, dtype=np.int64) if is_timed else None
     return len(stamps), times, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2), end
 
