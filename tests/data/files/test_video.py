@@ -92,6 +92,16 @@ def test_the_drift_is_the_largest_error_of_times_by_the_mean_rate(
         assert video.drift == pytest.approx(30 * 0.07 - 30 * 0.02, abs=1e-3)  # at frame 30
 
 
+def test_a_pause_of_the_recording_does_not_count_in_the_rate(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mkv", 61, varying=(40,) * 30 + (60_000,))
+    with open_video(path) as video:
+        assert video.fps == pytest.approx(25.0)
+        assert video.drift == pytest.approx(60.0 - 0.04, abs=1e-3)
+    slow = write_video(tmp_path / "b.mkv", 9, varying=(2000,))  # no step is a pause
+    with open_video(slow) as video:
+        assert (video.fps, video.drift) == (0.5, 0.0)
+
+
 @pytest.mark.parametrize("start", [0.0, 40.0])
 def test_files_joined_end_to_end_are_read_in_the_order_of_their_frames(
     tmp_path: Path, start: float

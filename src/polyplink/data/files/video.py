@@ -39,6 +39,7 @@ _MOST_MISSING = 20  # times the frames that are there
 _UNSURE = 16  # frames with uncertain numbers after a lost one, if frames are only counted
 NOTICEABLE = 0.5  # seconds by which times may drift unmentioned: they are shown in whole seconds
 RESTART = 1  # seconds: a clock that goes back further has begun anew
+_PAUSE = 10  # usual steps from one frame to the next: a longer one, of over a second, is a pause
 _EARLY = 1 << 24  # time units of any stream, back from its first packet
 _BACK = (0, 1, 4, 16, 1 << 30)  # key frames to go back if a seek lands too late
 
@@ -52,7 +53,7 @@ class _FileIndex:
     n_missing: int  # frames that a file cut short lists after its end
     width: int  # pixels
     height: int  # pixels
-    fps: float | None  # mean frames per second
+    fps: float | None  # mean frames per second, without pauses
     unit: float  # seconds in a time unit
     times: Times | None  # (n_frames,) pts, ascending, in time units; None: frames are counted
     keys: Times  # (k,) pts of every key frame, ascending; decoding can begin there
@@ -81,7 +82,8 @@ class Video:
             before the last one are among `n_frames`, and do not decode.
         width: Width of a frame, pixels.
         height: Height of a frame, pixels.
-        fps: Mean frames per second; None if a file does not state them.
+        fps: Mean frames per second, without pauses of the recording; None if a file does not state
+            them.
         drift: Largest difference between a frame's time and its number divided by `fps`, seconds.
             Times count from the first frame. The drift of a file without pts is 0.
     """
@@ -331,11 +333,26 @@ def _index_file(path: Path) -> _FileIndex:
         fps = None if stream.average_rate is None else float(stream.average_rate)
         unit = float(stream.time_base or 0)
         if times is not None and n_frames > 1 and stream.time_base is not None:
-            seconds = int(times[-1] - times[0]) * stream.time_base
-            fps = round(float((n_frames - 1) / seconds), 3)
+            fps = _mean_rate(times, stream.time_base)
         n_missing = _missing_frames(container, n_frames, end, fps or 0.0)
         size = (context.width, context.height)
         return _FileIndex(path, n_frames, n_missing, *size, fps, unit, times, *keys.T)
+
+
+def _mean_rate(times: Times, unit: Fraction) -> float:
+    """Mean frames per second of two frames or more, without pauses of the recording.
+
+    Args:
+        times: The pts (n,), ascending, in time units.
+        unit: Seconds in a time unit.
+
+    Example:
+        >>> _mean_rate(np.array([0, 40, 80, 60_000, 60_040]), Fraction(1, 1000))
+        25.0
+    """
+    steps = np.diff(times)  # n - 1
+    recorded = steps[steps <= max(_PAUSE * float(np.median(steps)), 1 / unit)]
+    return round(float(len(recorded) / (int(recorded.sum()) * unit)), 3)
 
 
 def _container(path: Path) -> "InputContainer":
