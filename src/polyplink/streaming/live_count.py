@@ -49,7 +49,6 @@ Event = Mapping[str, Any]
 LIVE = "live"  # folder of events.jsonl and pictures
 DATASET = "live"  # name of the data set that is counted
 PIECES = "live/pieces"  # boxes and crops, until the report is written
-VECTORS = "live/vectors.bin"
 TIMES = ("drift", "replaced_fps")  # fields of `Recording` for warnings about its times
 MOST_CROPS, MOST_CLIPS = 4096, 256  # kept per open tracklet, as features or as pictures
 THUMBNAIL = 320  # width and height of a view's picture, pixels
@@ -161,7 +160,7 @@ class LiveCount:
             )
         self._open: dict[int, OpenTracklet] = {}
         self._n_begun = 0  # tracklets so far, with too short ones and untracked boxes
-        self._ids: list[str] = []  # tracklets with a vector in vectors.bin
+        self._vectors: dict[str, np.ndarray] = {}  # of closed tracklets, by their names
         self._thinned = False
         self._piece, self._second, self.frames = 0, -1, 0
         self._decision: Decision | None = None
@@ -183,7 +182,6 @@ class LiveCount:
             facts["recording"] = str(recording.path.resolve())
             facts["times"] = {name: getattr(recording, name) for name in TIMES}
         write_json(out / LIVE_SOURCE, facts)
-        self._vectors = (out / VECTORS).open("wb")
         self.show()
 
     def warm_up(self, cores: int) -> int:
@@ -330,8 +328,7 @@ class LiveCount:
         start_time = time.perf_counter()
         fps = self._source.fps
         vector = self._embedder.tracklets(np.stack(tracklet.features), [len(tracklet.features)])[0]
-        self._ids.append(tracklet.name)
-        self._vectors.write(vector.astype(np.float32).tobytes())
+        self._vectors[tracklet.name] = vector
         place = f"{LIVE}/{tracklet.number:05d}.jpg"
         if tracklet.picture is not None:
             with atomic_file(self._out / place) as temporary:  # the page may load it at any time
@@ -462,13 +459,11 @@ class LiveCount:
         self._frame_tracker.write(self._out / PIECES / f"{self._piece:09d}")
         source_file = self._out / LIVE_SOURCE
         write_json(source_file, read_json(source_file) | {"counted_frames": self.frames})
-        self._vectors.close()
         self.warn(*write_pieces(self._out, self._source, self.frames))
         prepared = prepare(self._out / "data", self._encoder.prepare, with_crops=False)
         ids = prepared.tracklets["tracklet_id"].to_list()
-        if ids and not self._thinned and sorted(self._ids) == sorted(ids):
-            vectors = np.fromfile(self._out / VECTORS, np.float32).reshape(len(ids), -1)
-            rows = vectors[[self._ids.index(name) for name in ids]]
+        if ids and not self._thinned and self._vectors.keys() == {*ids}:
+            rows = np.stack([self._vectors[name] for name in ids])
             (name,), key = prepared.procedures, self._encoder.key
             target = vectors_folder(self._encoder, prepared) / f"{prepared.stem(name)}.parquet"
             write_embeddings(target, Embeddings(ids, rows, key, prepared.keys[name]))
@@ -502,7 +497,6 @@ def written_pieces(out: Path) -> list[Path]:
 
 def remove_pieces(out: Path) -> None:
     """Remove the files from which a killed count is reported."""
-    (out / VECTORS).unlink(missing_ok=True)
     (out / PIECES).rename(out / f"{PIECES}.part")  # the folder disappears atomically
     shutil.rmtree(out / f"{PIECES}.part")
 
