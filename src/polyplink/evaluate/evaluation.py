@@ -134,7 +134,7 @@ class Evaluation:
 
     Attributes:
         encoders: Figures by the encoder's name.
-        reference: Name of the encoder with which the others are compared.
+        reference: Name of the first encoder, with which the others are compared.
         minus_reference: Paired differences to the reference, by encoder and figure.
         no_different: The best encoder and those that do not differ from it, by figure; see the
             function of the same name.
@@ -160,7 +160,6 @@ def evaluate_embeddings(
     samples: Samples,
     settings: EvaluationSettings | None = None,
     *,
-    reference: str | None = None,
     boxes: TrackletBoxes | None = None,
     adenoma: Sequence[bool | None] | None = None,
 ) -> tuple[Evaluation, dict[str, pl.DataFrame]]:
@@ -172,25 +171,25 @@ def evaluate_embeddings(
     `tracking[clusterer]["spreads"]`.
 
     Args:
-        vectors: Embeddings (n, d) in the order of the samples, by encoder.
+        vectors: Embeddings (n, d) in the order of the samples, by encoder; the others are compared
+            with the first.
         samples: The tracklets of these vectors; those of unknown polyp are clustered, then left
             out.
         settings: Settings; by default the paper's grid and 10,000 resamples.
-        reference: Name of the encoder to compare the others with; the first by default.
         boxes: Boxes of all samples, in their order; for tracking.
         adenoma: Whether each sample's polyp is an adenoma (n,), None if unknown; for the adenoma
             detection rate.
 
     Returns:
-        Figures of every encoder with paired differences to the reference; and, depending on the
+        Figures of every encoder with paired differences to the first; and, depending on the
         tasks, long tables with a column of methods: "queries", one row per query, see
         `query_table`; "curve", the parameters and figures of every setting of each clusterer, see
         `operating_curve` and `tracking_curve`; "assignment", the cluster and track of every
         tracklet of known polyp under its fold's setting.
 
     Raises:
-        PolyplinkError: If there is no encoder, the reference is none of them, the vectors do not
-            match the samples, a vector is zero or not finite, or an input of a task is missing.
+        PolyplinkError: If there is no encoder, the vectors do not match the samples, a vector is
+            zero or not finite, or an input of a task is missing.
 
     Example:
         >>> samples = Samples.of("abcd", "vvww", ["p", "p", "q", "q"], [0, 1, 0, 1])
@@ -207,12 +206,6 @@ def evaluate_embeddings(
     unit = _unit_vectors(vectors, samples)
     if not unit:
         raise PolyplinkError("no encoder to evaluate", "give the embeddings of at least one")
-    base = next(iter(unit)) if reference is None else reference
-    if base not in unit:
-        raise PolyplinkError(
-            f"reference encoder {base!r} is not among those given",
-            f"choose one of: {', '.join(unit)}",
-        )
 
     # Each encoder alone.
     truths = _truths(samples, settings, boxes)
@@ -228,6 +221,7 @@ def evaluate_embeddings(
             parts.setdefault(table, []).extend(part.select(method, pl.all()) for part in pieces)
 
     # Encoders compared with each other. The best value of a clinical rate is the true one.
+    base = next(iter(encoders))
     ideals: dict[str, float] = {}
     for clusterer, clinic in encoders[base].clinic.items():
         ideals[f"{clusterer}/PPC"] = clinic.ppc

@@ -170,17 +170,13 @@ def headline(first: EncoderFigures, requested: Sequence[str] = ()) -> tuple[str,
 def comparison(evaluation: Evaluation, settings: EvaluationSettings) -> Comparison:
     """The table of methods (rows, the reference first) by figures (columns)."""
     first = evaluation.encoders[evaluation.reference]
-    names = [evaluation.reference]
-    names += [name for name in evaluation.encoders if name != evaluation.reference]
     return Comparison(
         tuple(columns(first)),
         tuple(
-            Method(
-                name, evaluation.encoders[name].figures, evaluation.minus_reference.get(name, {})
-            )
-            for name in names
+            Method(name, encoder.figures, evaluation.minus_reference.get(name, {}))
+            for name, encoder in evaluation.encoders.items()
         ),
-        evaluation.no_different if len(names) > 1 else {},
+        evaluation.no_different if len(evaluation.encoders) > 1 else {},
         headline(first, settings.metrics),
         _settings_note(first, settings),
     )
