@@ -402,34 +402,34 @@ def _index_frames(container: "InputContainer") -> tuple[int, Times | None, Times
     # are never shown: neither are counted.
     stream = _video_of(container)
     stamps: list[int | None] = []
+    orders: list[int] = []  # the dts, where known
     keys: list[tuple[int, int]] = []
-    begun = awaits_second = restarts = False
+    begun = awaits_second = False
     end = 0
-    last_order: int | None = None  # dts of the frame before
-    backwards = RESTART / (stream.time_base or Fraction(1))
     shortest = _shortest_of_frame(container)
     for packet in _demux(container):
-        start = packet.dts if packet.pts is None else packet.pts
-        end = max(end, (start or 0) + (packet.duration or 0))
+        pts, dts, duration = packet.pts, packet.dts, packet.duration
+        end = max(end, ((dts if pts is None else pts) or 0) + (duration or 0))
         begun = begun or packet.is_keyframe
         if not packet.size or not begun or packet.is_discard:
             continue
-        if packet.duration and packet.duration < shortest:  # one of the two fields of a frame
-            awaits_second = not awaits_second and packet.pts is not None
+        if duration and duration < shortest:  # one of the two fields of a frame
+            awaits_second = not awaits_second and pts is not None
             if not awaits_second:  # its frame has been counted
                 continue
         else:
             awaits_second = False
-        stamps.append(packet.pts)
-        if packet.dts is not None:
-            restarts |= last_order is not None and packet.dts < last_order - backwards
-            last_order = packet.dts
-        if packet.is_keyframe and packet.pts is not None:
-            keys.append((packet.pts, packet.pts if packet.dts is None else packet.dts))
+        stamps.append(pts)
+        if dts is not None:
+            orders.append(dts)
+        if pts is not None and packet.is_keyframe:
+            keys.append((pts, pts if dts is None else dts))
 
     # avi stores no pts: those that FFmpeg derives may be wrong. Where files were joined end to end,
     # the clock restarts, and the times of one may lie between those of another. If an edit list
     # removes every key frame, seeking cannot reach the remaining frames.
+    steps = np.diff(np.array(orders, dtype=np.int64))
+    restarts = bool((steps < -int(RESTART / (stream.time_base or 1))).any())
     known_times = sorted(time for time in stamps if time is not None)
     are_distinct = len(set(known_times)) == len(stamps)
     is_timed = container.format.name != "avi" and not restarts and are_distinct and bool(keys)
