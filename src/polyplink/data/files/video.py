@@ -351,7 +351,7 @@ def _mean_rate(times: Times, unit: Fraction) -> float:
         25.0
     """
     steps = np.diff(times)  # n - 1
-    recorded = steps[steps <= max(_PAUSE * float(np.median(steps)), 1 / unit)]
+    recorded = steps[steps <= max(_PAUSE * float(np.median(steps)), float(1 / unit))]
     return round(float(len(recorded) / (int(recorded.sum()) * unit)), 3)
 
 
