@@ -455,7 +455,8 @@ def check_verb(verb: Callable[..., Any]) -> None:
     from polyplink.cli.command import command  # noqa: PLC0415 - of verbs alone
 
     _require(inspect.getdoc(verb), f"{verb.__name__} has no docstring, and so no help")
-    command(verb)
+    with _refusals_as_assertions():
+        command(verb)
 
 
 def check_metric(metric: Metric) -> None:

@@ -33,6 +33,7 @@ from polyplink.evaluate.metric import Metric
 from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.recipes.by_name import find_recipe, override
 from polyplink.recipes.ntssl import ntssl_demo
+from polyplink.testing import check_verb
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.cli.calls import assert_refused, polyplink
@@ -340,6 +341,50 @@ def test_a_verb_that_cannot_be_imported_does_not_affect_the_others(installed_par
     assert "  run " in page
     assert "  longest " not in page
     assert_refused(polyplink("longest"), "'longest' of the package my-parts cannot be imported")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("longest = 3", "verb 'longest' of the package my-parts has no __call__"),
+        (
+            "def longest(data: str, *, most: int = 3): pass",
+            "verb 'longest' cannot be a command: its parameter 'data' has no default, and no "
+            "annotation of typer; annotate it",
+        ),
+        (
+            "def longest(**more: str): pass",
+            "verb 'longest' cannot be a command: its parameter **more names no options",
+        ),
+        (
+            "import typing, typer\n"
+            "def longest(data: typing.Annotated[str | int, typer.Argument()]): pass",
+            "verb 'longest' cannot be a command: Typer currently doesn't support Union types",
+        ),
+    ],
+)
+def test_a_verb_that_cannot_be_a_command_does_not_affect_the_others(
+    installed_parts: Path, code: str, message: str
+) -> None:
+    (installed_parts / "my_parts.py").write_text(code)
+    page = polyplink("--help")
+    assert page.exit_code == 0
+    assert "  longest " not in page.stdout
+    assert_refused(polyplink("longest", "data"), message)
+    errors = {part.name: part.error for part in list_plugins().value}
+    assert errors["longest"].startswith(f"not used: {message}")
+
+
+def test_check_verb_names_what_is_wrong() -> None:
+    def undocumented(data: str) -> None:
+        pass
+
+    def plain(data: str) -> None:
+        """A parameter without an annotation of typer."""
+
+    for verb, message in ((undocumented, "has no docstring"), (plain, "parameter 'data' has no")):
+        with pytest.raises(AssertionError, match=message):
+            check_verb(verb)
 
 
 def test_a_plugin_layout_is_selected_in_the_detector_record(

@@ -40,6 +40,7 @@ from polyplink.core.errors import (
     MISTAKE,
     PolyplinkError,
     find_named,
+    first_line as first_line_of,
     one_line,
     one_line_errors,
 )
@@ -89,7 +90,7 @@ class Verbs(TyperGroup):
         if not any(name == verb or name.startswith(group) for name in names):
             names = VERBS.names()  # of packages, too: reading them takes a third of the time
         if verb in names:
-            return _build_command(cmd_name, VERBS.find(verb))
+            return build_command(verb)
         if any(name.startswith(group) for name in names):
             return _build_group(cmd_name, verb)
         return None
@@ -105,7 +106,7 @@ class Verbs(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by section, each with its help in full.
 
-        A package's verb that cannot be imported is left out.
+        A package's verb that cannot be imported or built is left out.
         """
         names = self.list_commands(ctx)
         width = max(map(len, names))
@@ -140,12 +141,27 @@ def _first_words(names: Iterable[str]) -> list[str]:
     return [*dict.fromkeys(name.partition(" ")[0] for name in names)]
 
 
-def _build_command(name: str, verb: Verb) -> Any:
-    """Build the command of a verb."""
+def build_command(name: str) -> Any:
+    """Build the command of a verb.
+
+    Args:
+        name: The verb; "weights add" is `add` of the group weights.
+
+    Raises:
+        PolyplinkError: If a package's verb cannot be imported, or its parameters make no command.
+    """
+    verb = VERBS.find(name)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     first_line = (inspect.getdoc(verb) or "").partition("\n")[0]
-    single.command(name, cls=VerbCommand, help=first_line)(command(verb))
-    return get_command(single)
+    try:
+        single.command(name.rpartition(" ")[2], cls=VerbCommand, help=first_line)(command(verb))
+        return get_command(single)
+    except Exception as error:
+        if isinstance(error, PolyplinkError):
+            what, hint = error.what, error.hint
+        else:  # typer's, of a type that it cannot convert an argument to
+            what, hint = first_line_of(error), "correct its parameters, see `polyplink.cli.options`"
+        raise PolyplinkError(f"verb {name!r} cannot be a command: {what}", hint) from error
 
 
 def _build_group(name: str, group: str) -> Verbs:
@@ -228,12 +244,21 @@ def command(verb: Verb) -> Callable[..., None]:
 
     Args:
         verb: A function; progress bars are passed to its parameter `progress`, if it has one.
+
+    Raises:
+        PolyplinkError: If a parameter has neither a default nor an annotation for the command line.
     """
     parameters, list_names = [], []
     section_of = sections_of(verb)
     for parameter in parameters_of(verb):
         details = details_of(parameter.annotation)
         if not details:  # for Python alone
+            if parameter.default is parameter.empty and parameter.name != "progress":
+                raise PolyplinkError(
+                    f"its parameter {parameter.name!r} has no default, and no annotation of typer",
+                    "annotate it with typer.Argument or typer.Option, in a file without `from "
+                    "__future__ import annotations`",
+                )
             continue
         declared, default = copy.copy(details[0]), parameter.default
         declared.rich_help_panel = section_of.get(parameter.name)

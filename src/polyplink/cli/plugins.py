@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
+from polyplink.cli.command import build_command
 from polyplink.cli.verb import verb
 from polyplink.core.entry_points import package_of, plugin_entries
 from polyplink.core.errors import PolyplinkError, find_named
-from polyplink.core.parts import REGISTRIES
+from polyplink.core.parts import REGISTRIES, VERBS
 from polyplink.core.results import Result
 
 
@@ -79,6 +80,8 @@ def _error(kind: str, entry: EntryPoint) -> str:
             find_named("group", entry.group, dict.fromkeys(groups))
         elif entry.name in REGISTRIES[kind]:
             return f"not used: a built-in {kind} has the name {entry.name!r}; rename it"
+        elif kind == VERBS.kind:
+            build_command(entry.name)
         else:
             REGISTRIES[kind].find(entry.name)
     except PolyplinkError as error:

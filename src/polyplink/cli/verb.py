@@ -28,6 +28,7 @@ from typing import (
     ParamSpec,
     TypeVar,
     Union,
+    Unpack,
     get_args,
     get_origin,
     get_type_hints,
@@ -150,10 +151,19 @@ def parameters_of(function: Verb) -> Iterator[inspect.Parameter]:
 
 
 def _typed_dictionary(parameter: inspect.Parameter) -> Any:
-    """The typed dictionary of options that a parameter unpacks; None if it is another parameter."""
+    """The typed dictionary of options that a parameter unpacks; None if it is another parameter.
+
+    Raises:
+        PolyplinkError: If a parameter takes any options.
+    """
     if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
         return None
-    (options,) = get_args(parameter.annotation)  # of Unpack
+    if get_origin(parameter.annotation) is not Unpack:
+        raise PolyplinkError(
+            f"its parameter **{parameter.name} names no options",
+            "annotate it with typing.Unpack of a TypedDict, or leave it out",
+        )
+    (options,) = get_args(parameter.annotation)
     return options
 
 

@@ -45,7 +45,10 @@ BAGS = Registry[Any](
     needs=("draw", "draw_validation"),
 )
 TRACKERS = Registry[Any](
-    "tracker", "polyplink.trackers", {"damped": "polyplink.tracklets.tracks:Tracker"}
+    "tracker",
+    "polyplink.trackers",
+    {"damped": "polyplink.tracklets.tracks:Tracker"},
+    needs=("__call__",),
 )
 FIGURES = Registry[Any](
     "figure",
@@ -133,6 +136,7 @@ LAYOUTS = Registry[Any](
         "rtdetr8": "polyplink.detect.onnx:decode_rtdetr8",
         "torchvision": "polyplink.detect.onnx:decode_torchvision",
     },
+    needs=("__call__",),
 )
 FORMATS = Registry[Any](
     "format",
@@ -218,7 +222,10 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """Verbs as typed, by section of `polyplink --help`; plugins' verbs join the last section."""
 VERBS = Registry[Any](
-    "verb", "polyplink.verbs", {k: v for s in SECTIONS.values() for k, v in s.items()}
+    "verb",
+    "polyplink.verbs",
+    {k: v for s in SECTIONS.values() for k, v in s.items()},
+    needs=("__call__",),
 )
 """Functions with annotated parameters, see `cli.command`; "weights add" is `add` of a group."""
 
