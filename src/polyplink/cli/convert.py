@@ -21,7 +21,7 @@ def convert_data(
         str,
         Argument(
             metavar="FORMAT",
-            help="A format of `polyplink import`, except masks.",
+            help="A format of `polyplink import`, except masks; or a plugin's.",
             autocompletion=options.complete_formats,
         ),
     ],

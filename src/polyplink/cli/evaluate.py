@@ -122,8 +122,8 @@ def evaluate_weights(
         Sequence[str],
         Option(
             "--clusterer",
-            help=f"{', '.join(CLUSTERERS)}, all, or FILE.py:NAME for your own; may be "
-            f"repeated; {', '.join(USUAL_CLUSTERERS)} by default.",
+            help=f"{', '.join(CLUSTERERS)}, all, a plugin's, or FILE.py:NAME for your own; "
+            f"may be repeated; {', '.join(USUAL_CLUSTERERS)} by default.",
             autocompletion=options.complete_clusterers,
         ),
     ] = (),

@@ -47,8 +47,8 @@ def draw_figures(
     only: Annotated[
         Sequence[str],
         Option(
-            help=f"{', '.join(FIGURES)}, or FILE.py:NAME for your own; all built-in ones by "
-            "default.",
+            help=f"{', '.join(FIGURES)}, a plugin's, or FILE.py:NAME for your own; all "
+            "built-in ones by default.",
             autocompletion=names_of("polyplink.core.parts:FIGURES.names"),
         ),
     ] = (),
@@ -56,8 +56,9 @@ def draw_figures(
         Sequence[str],
         Option(
             "--clusterer",
-            help=f"In the figures counting and clusterers: {', '.join(CLUSTERERS)}, or "
-            "FILE.py:NAME for your own; all built-in ones by default; may be repeated.",
+            help=f"In the figures counting and clusterers: {', '.join(CLUSTERERS)}, a "
+            "plugin's, or FILE.py:NAME for your own; all built-in ones by default; may be "
+            "repeated.",
             autocompletion=options.complete_clusterers,
         ),
     ] = (),
