@@ -26,6 +26,7 @@ from polyplink.associate.similarity import visual
 from polyplink.core.arrays import Floats, Ints
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.results import silent
 from polyplink.data.files.images import Pixels
 from polyplink.data.tables import DataSet, Imported, read_data, write_data
 from polyplink.detect.first_pass import check_output
@@ -417,7 +418,7 @@ def check_figure(draw: Callable[[Any], Any]) -> None:
 
     Args:
         draw: Called with what is shown, as of `polyplink figures`: here two encoders on two
-            procedures of three tracklets.
+            procedures of three tracklets. Of `encoded` only `vectors` and `first` are there.
 
     Example:
         >>> from polyplink.report.figures import draw_recall
@@ -430,7 +431,8 @@ def check_figure(draw: Callable[[Any], Any]) -> None:
     vectors = {name: rng.normal(size=(VIEWS, WIDTH)) for name in ("ours", "theirs")}
     first = SimpleNamespace(name="ours", record=None)
     encoded = SimpleNamespace(vectors=vectors, first=first)
-    context = SimpleNamespace(encoded=encoded, samples=samples, subtitle="made", grid="demo")
+    settings = {"grid": "demo", "threads": 1, "progress": silent, "weights": (), "clusterers": ()}
+    context = SimpleNamespace(encoded=encoded, samples=samples, subtitle="made", **settings)
 
     def drawn() -> bytes:
         figure = draw(context)
