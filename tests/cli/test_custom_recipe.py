@@ -20,7 +20,7 @@ from tests.cli.calls import assert_refused, polyplink, succeed
 from tests.conftest import TINY, SampleRun
 
 RECIPE = """
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from polyplink.learn.contrastive import Views
@@ -109,7 +109,12 @@ def test_a_loss_of_a_file_replaces_that_of_a_recipe(
     assert to_plain(override(find_recipe("ntssl-demo"), changes).loss) == {
         "kind": "spread", "least": 0.25,
     }  # fmt: skip
+    with recipe_file.open("a") as file:
+        file.write(
+            "@dataclass(frozen=True)\nclass Bare(Spread):\n    rate: float = field(kw_only=True)\n"
+        )
     for name, message in (
+        ("Bare", ":Bare has no default for its field 'rate'; give every field a default"),
         ("Spred", "has no loss 'Spred'"),
         ("recipe", ":recipe is not a dataclass"),
         ("Views", ":Views is not a dataclass with a field `kind`"),

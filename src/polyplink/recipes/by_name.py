@@ -210,7 +210,7 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
 
     Raises:
         PolyplinkError: If an assignment has no "=" or names no field (the message suggests the
-            nearest name), or its value does not fit the field.
+            nearest name), its value does not fit the field, or a field of a part has no default.
     """
     for assignment in assignments:
         fields = field_names(recipe)  # an earlier assignment of a `kind` may have changed them
@@ -233,7 +233,13 @@ def override(recipe: TrainConfig, assignments: Sequence[str]) -> TrainConfig:
                 value = _parse(text, _hint(parents[-1], field))
             value = TypeAdapter(_hint(parents[-1], field)).validate_python(value)
         except ValidationError as error:
-            reason = error.errors()[0]["msg"]
+            first = error.errors()[0]
+            reason = first["msg"]
+            if first["type"] == "missing":  # in a part that replaces another
+                raise PolyplinkError(
+                    f"{text} has no default for its field {first['loc'][-1]!r}",
+                    "give every field a default, which --set can change",
+                ) from None
             raise PolyplinkError(
                 f"{name}={text} does not fit ({reason})",
                 f"`polyplink recipes show {recipe.name}` lists values and types",
