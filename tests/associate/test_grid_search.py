@@ -127,6 +127,11 @@ def test_a_clusterer_of_others_cannot_change_the_similarities() -> None:
         (Clustering(np.zeros(5, np.int32), converged=True), r"shape \(5,\) and type int32"),
         (Clustering(np.zeros(6), converged=True), r"type float64, not \(6,\) whole numbers"),  # type: ignore[arg-type]
         (Clustering(np.full(6, 2), converged=True), r"labels are \[2\], not 0 to 0"),
+        (
+            Clustering(2 * np.arange(6, dtype=np.int32), converged=True),
+            "gives the label 10 to one of 6 tracklets",
+        ),
+        (Clustering(np.full(6, -1), converged=True), "gives the label -1 to one of 6 tracklets"),
     ],
 )
 def test_check_clusterer_names_what_a_clusterer_does_wrong(result: object, says: str) -> None:

@@ -263,6 +263,10 @@ def test_a_plugin_importer_and_tracker_are_selected_on_the_command_line(
 RETURNS_NOTHING = """
 from dataclasses import dataclass
 from typing import Literal
+import numpy
+from polyplink.core.results import Result
+from polyplink.data.formats.format import Format
+from polyplink.data.tables import Imported
 
 @dataclass(frozen=True)
 class Bags:
@@ -276,6 +280,10 @@ class Tracker:
     def update(self, frames, boxes, scores, scenes): return frames * 0.5
 
 def read(source, *, images, strict, workers, progress): pass
+def warn(source, *, images, strict, workers, progress): return Imported(None, "a box is odd")
+def print_text(): return Result("text", printed="text")
+def give_array(): return Result(numpy.arange(3))
+LOSES = Format(read, read, ["colours"])
 def simulate(preset, data, seed, folder): return [preset]
 def nothing(): pass
 """
@@ -288,9 +296,11 @@ def test_a_part_of_a_package_that_returns_something_else_is_refused(
     (installed_parts / "my_parts-1.0.dist-info" / "entry_points.txt").write_text(
         "[polyplink.bags]\ntracklet = my_parts:Bags\n"
         "[polyplink.trackers]\nnearest = my_parts:Tracker\n"
-        "[polyplink.formats]\nlines = my_parts:read\n"
+        "[polyplink.formats]\nlines = my_parts:read\nwarn = my_parts:warn\n"
+        "number = my_parts:numpy\nloses = my_parts:LOSES\n"
         "[polyplink.simulated_detectors]\nmine = my_parts:simulate\n"
         "[polyplink.verbs]\nnothing = my_parts:nothing\n"
+        "letters = my_parts:print_text\narray = my_parts:give_array\n"
     )
     data, sets = untrained.data, [word for field in TINY for word in ("--set", field)]
     sets += ["--set", "bags.kind=tracklet", "--device", "cpu"]
@@ -306,7 +316,18 @@ def test_a_part_of_a_package_that_returns_something_else_is_refused(
         polyplink("import", "lines", installed_parts, tmp_path / "lines"),
         "format 'lines' returns NoneType; return a polyplink.data.tables.Imported",
     )
+    for command, message in (
+        (("import", "warn", installed_parts), "warnings of an Imported is the text 'a box is odd'"),
+        (("import", "number", installed_parts), "format 'number' is neither a function nor a "),
+        (
+            ("convert", data, "loses"),
+            "`loses` of format 'loses' has 'colours'; choose of: images, ",
+        ),
+    ):
+        assert_refused(polyplink(*command, tmp_path / "files"), message)
     assert_refused(polyplink("nothing"), "the verb `polyplink nothing` returns NoneType")
+    assert_refused(polyplink("letters"), "printed of a Result is the text 'text'; give a list of")
+    assert_refused(polyplink("array", "--json"), "cannot be written (Object of type ndarray is not")
     boxes = read_data(data).detections.with_columns(polyp_id=pl.lit(None, pl.String))
     with pytest.raises(PolyplinkError, match=r"tracker 'nearest' returns float64 of shape \(\d+,"):
         build_tracklets(boxes, PrepareSettings(tracks=TrackSettings(tracker="nearest")))

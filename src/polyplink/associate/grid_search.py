@@ -154,3 +154,10 @@ def _check_labels(returned: npt.ArrayLike, shape: tuple[int, ...], clusterer: st
             f"{labels.dtype}, not {shape} whole numbers",
             "give every tracklet a label",
         )
+    n = shape[-1]
+    if labels.size and (labels.min() < 0 or labels.max() >= n):
+        outside = next(label for label in (labels.min(), labels.max()) if not 0 <= label < n)
+        raise PolyplinkError(
+            f"clusterer {clusterer!r} gives the label {outside} to one of {n} tracklets",
+            "number the clusters from 0 without gaps",
+        )

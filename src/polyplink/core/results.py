@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from typer import echo
 
 from polyplink.core.artefacts import to_plain
-from polyplink.core.errors import escape_control
+from polyplink.core.errors import PolyplinkError, escape_control
 from polyplink.core.text import many
 
 Progress = Callable[[str, int, int], None]
@@ -36,6 +36,27 @@ def silent_stage(done: int, total: int) -> None:
     """A progress callback of one stage that does nothing."""
 
 
+def check_several(what: str, texts: Sequence[Any]) -> None:
+    """Refuse one text in place of several, of which each letter would be one.
+
+    Args:
+        what: What the texts are, for the message.
+        texts: The texts.
+
+    Raises:
+        PolyplinkError: If `texts` is one text.
+
+    Example:
+        >>> check_several("warnings", "a box is odd")
+        Traceback (most recent call last):
+        polyplink.core.errors.PolyplinkError: warnings is the text 'a box is odd'; give a list of
+        texts
+    """
+    if isinstance(texts, str):
+        shown = textwrap.shorten(texts, 40, placeholder=" ...")
+        raise PolyplinkError(f"{what} is the text {shown!r}", "give a list of texts")
+
+
 @dataclass(frozen=True)
 class Result(Generic[Value]):
     """Result of a verb; the command line prints it and exits with its code.
@@ -46,6 +67,9 @@ class Result(Generic[Value]):
         printed: Texts and rich tables that the command line prints without `--json`.
         warnings: Sentences for stderr.
         code: Exit code of the process.
+
+    Raises:
+        PolyplinkError: If `printed` or `warnings` is one text: its letters would be printed.
     """
 
     value: Value
@@ -53,6 +77,10 @@ class Result(Generic[Value]):
     printed: Sequence[Any] = ()
     warnings: Sequence[str] = ()
     code: int = 0
+
+    def __post_init__(self) -> None:
+        check_several("printed of a Result", self.printed)
+        check_several("warnings of a Result", self.warnings)
 
     def __repr__(self) -> str:
         text = textwrap.shorten(repr(self.value), LONGEST_REPR, placeholder=" ...")
@@ -62,8 +90,19 @@ class Result(Generic[Value]):
         return result_html(self.value, self.printed, self.warnings)
 
     def print_json(self) -> None:
-        """Print one line of JSON."""
-        echo(json.dumps(to_plain(self.value if self.json is None else self.json)))
+        """Print one line of JSON.
+
+        Raises:
+            PolyplinkError: If the value cannot be written as JSON, and no `json` is given.
+        """
+        try:
+            text = json.dumps(to_plain(self.value if self.json is None else self.json))
+        except TypeError as error:
+            raise PolyplinkError(
+                f"--json: the result cannot be written ({error})",
+                "give the Result a `json` of texts, numbers, lists and dictionaries",
+            ) from error
+        echo(text)
 
     def print_text(self) -> None:
         """Print the texts and tables."""

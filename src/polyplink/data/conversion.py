@@ -24,7 +24,7 @@ def find_format(name: str) -> Format:
     """A format by name: built in, or of a package, which may provide only an importer.
 
     Raises:
-        PolyplinkError: If no format has the name.
+        PolyplinkError: If no format has the name, or that of a package is none.
     """
     if name in NAMES_OF_RECORDINGS or is_video(name):
         raise PolyplinkError(
@@ -33,20 +33,33 @@ def find_format(name: str) -> Format:
             "`polyplink detect RECORDING DATA --detector FILE.onnx`",
         )
     part = FORMATS.find(name)
-    return part if isinstance(part, Format) else Format(part)
+    if isinstance(part, Format):
+        return part
+    if not callable(part):
+        raise PolyplinkError(
+            f"format {name!r} is neither a function nor a polyplink.data.formats.format.Format",
+            "the how-to on adding parts describes the kind format",
+        )
+    return Format(part)
 
 
 def find_written(name: str) -> Format:
     """A format by name that data sets can be written in.
 
     Raises:
-        PolyplinkError: If no format has the name, or it can only be read.
+        PolyplinkError: If no format has the name, it can only be read, or what it says to lose is
+            not in `LOSSES`.
     """
     form = find_format(name)
     if form.write is None:
         writers = ", ".join(name for name, known_form in FORMATS.items() if known_form.write)
         raise PolyplinkError(
             f"format {name!r} can be read but not written", f"choose one of: {writers}"
+        )
+    unknown = [key for key in form.loses if key not in LOSSES]
+    if unknown:
+        raise PolyplinkError(
+            f"`loses` of format {name!r} has {unknown[0]!r}", f"choose of: {', '.join(LOSSES)}"
         )
     return form
 

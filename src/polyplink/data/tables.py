@@ -31,6 +31,7 @@ from polyplink.core.artefacts import (
 )
 from polyplink.core.errors import CONTROL, PolyplinkError, escape_control, first_line
 from polyplink.core.messages import Message
+from polyplink.core.results import check_several
 from polyplink.core.text import ESCAPED_FORMULA, FORMULA, many
 from polyplink.data.files.folders import check_is_folder
 from polyplink.data.files.limits import refuse_excess
@@ -423,12 +424,18 @@ class Imported:
         places: Places of the boxes in the source; None if the importer does not record them.
         empty: Frames annotated as free of polyps, see `polyplink.data.empty`; None if the importer
             does not record them.
+
+    Raises:
+        PolyplinkError: If `warnings` is one text.
     """
 
     data: DataSet
     warnings: Sequence[Message | str]
     places: Places | None = None
     empty: pl.DataFrame | None = None
+
+    def __post_init__(self) -> None:
+        check_several("warnings of an Imported", self.warnings)
 
     @property
     def lines(self) -> list[str]:

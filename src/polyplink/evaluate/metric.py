@@ -24,6 +24,12 @@ TASKS: dict[Task, str] = {
     "tracking": "Tracking",
 }
 """Title of every task of an evaluation, by its name."""
+RETURNS: dict[Task, str] = {
+    "retrieval": "return a number for every query, in the order of retrieval.best_rank",
+    "counting": "return a number, or None where it is undefined",
+    "tracking": "compute it from the arrays of its argument, such as counts.true",
+}
+"""What a metric's `value` returns, by its task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +129,7 @@ def values_of(name: str, metric: Metric, argument: object, shape: tuple[int, ...
         return np.where(np.isinf(array), np.nan, array)
     kind = f"an array of shape {array.shape}" if array is not None and array.ndim else repr(values)
     expected = f"an array of shape {shape}" if shape else "one number"
-    raise PolyplinkError(f"metric {name!r} returns {kind}, not {expected}", "correct its value")
+    raise PolyplinkError(f"metric {name!r} returns {kind}, not {expected}", RETURNS[metric.task])
 
 
 def ideal_of(figure: str, more: Sequence[str] = ()) -> float | None:
