@@ -28,7 +28,7 @@ from polyplink.core.parts import CLUSTERERS
 from polyplink.testing import check_clusterer
 
 PREFERENCES = (-1.0, 0.3, 0.8, 2.0)
-GRID: dict[str, list[Setting]] = {
+CHOSEN: dict[str, list[Setting]] = {
     "temporal_ap": list(starmap(TemporalAP, product((0.0, 0.5, 1.0), (0.5, 4.0), PREFERENCES))),
     "ap": list(map(AffinityPropagation, PREFERENCES)),
     "threshold": list(map(Threshold, (0.2, 0.6, 1.0))),
@@ -37,6 +37,7 @@ GRID: dict[str, list[Setting]] = {
     "agglomerative": [Agglomerative(0.3), Agglomerative(0.6)],
     "links": [LearnedLinks(0.2), LearnedLinks(3.0), LearnedLinks(3.0, tolerance=0.6)],
 }
+GRID = {name: CHOSEN.get(name, part.grid()[::10]) for name, part in CLUSTERERS.items()}
 
 
 def procedure(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +97,7 @@ def test_the_paper_grid_has_the_values_of_the_paper_and_the_demo_grid_is_small()
     assert 0.3 in gammas
     assert 0.29 in thresholds
     sizes = {name: len(settings) for name, settings in grid.items()}
-    assert sizes == {
+    expected_sizes = {
         "temporal_ap": 29_274,
         "ap": 41,
         "threshold": 101,
@@ -105,6 +106,7 @@ def test_the_paper_grid_has_the_values_of_the_paper_and_the_demo_grid_is_small()
         "agglomerative": 101,
         "links": 33,
     }
+    assert sizes | expected_sizes == sizes  # further clusterers have grids of their own
     assert len(find_grid("demo")["temporal_ap"]) == 325
 
 
@@ -118,6 +120,11 @@ def test_a_clusterer_of_others_cannot_change_the_similarities() -> None:
     checked_clustering(Mine(), V, positions, "mine")
     assert (np.eye(3) == V).all()
     assert (positions == 1).all()
+
+
+@pytest.mark.parametrize("name", [name for name in CLUSTERERS if name != "temporal_ap"])
+def test_built_in_clusterers_pass_the_check_for_those_of_others(name: str) -> None:
+    check_clusterer(CLUSTERERS[name])  # the 29,274 settings of temporal_ap would take minutes
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from polyplink.cli import options
 from polyplink.cli.command import sections
 from polyplink.core.artefacts import write_json
 from polyplink.core.errors import PolyplinkError
-from polyplink.core.parts import LOSSES, METRICS, REGISTRIES, SECTIONS, VERBS
+from polyplink.core.parts import LOSSES, METRICS, REGISTRIES, SECTIONS, TRACKERS, VERBS
 from polyplink.core.registry import Registry
 from polyplink.data.origin import read_origin
 from polyplink.data.tables import read_data
@@ -33,7 +33,7 @@ from polyplink.evaluate.metric import Metric
 from polyplink.learn.noise_aware import NoiseAwareLoss
 from polyplink.recipes.by_name import find_recipe, override
 from polyplink.recipes.ntssl import ntssl_demo
-from polyplink.testing import check_verb
+from polyplink.testing import check_tracker, check_verb
 from polyplink.tracklets.box_runs import build_tracklets
 from polyplink.tracklets.settings import PrepareSettings, TrackSettings
 from tests.cli.calls import assert_refused, polyplink
@@ -394,6 +394,16 @@ def test_a_verb_that_cannot_be_a_command_does_not_affect_the_others(
     assert_refused(polyplink("longest", "data"), message)
     errors = {part.name: part.error for part in list_plugins().value}
     assert errors["longest"].startswith(f"not used: {message}")
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_built_in_verbs_pass_the_check_for_those_of_packages(name: str) -> None:
+    check_verb(VERBS[name])
+
+
+@pytest.mark.parametrize("name", TRACKERS)
+def test_built_in_trackers_pass_the_check_for_those_of_packages(name: str) -> None:
+    check_tracker(TRACKERS[name])
 
 
 def test_check_verb_names_what_is_wrong() -> None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -231,6 +231,11 @@ def test_in_batch_accuracy_equals_a_loop() -> None:
             hits_at_k.append(any(same(a, b) for b in nearest[:k]))
     assert actual == tuple(sum(hits_at_k) / len(hits_at_k) for hits_at_k in hits.values())
     assert all(math.isnan(in_batch_accuracy(z, torch.arange(14), k)) for k in (1, 5))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_built_in_losses_pass_the_check_for_those_of_others(kind: Any) -> None:
+    check_loss(kind())
 
 
 def test_check_loss_names_the_batch_that_a_loss_cannot_take() -> None:
