@@ -133,6 +133,7 @@ def test_the_first_ctrl_c_is_answered_before_the_command_has_ended() -> None:
     [
         (KeyboardInterrupt(), 130, "interrupted"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npy"), 2, "the disk is full at x.npy"),
+        (OSError(errno.ENOSPC, "No space", "run", None, "copy"), 2, "the disk is full at copy;"),
         (PermissionError(errno.EACCES, "Permission denied", "y"), 2, "Permission denied at y"),
         (IsADirectoryError(errno.EISDIR, "Is a directory", "v"), 2, "v is a folder; name a file"),
         (OSError("of a library"), 2, "polyplink: of a library; check the path"),

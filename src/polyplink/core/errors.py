@@ -82,11 +82,12 @@ def system_error(error: OSError) -> str:
         >>> system_error(PermissionError(13, "Permission denied", "count/report.html"))
         'Permission denied at count/report.html; check the path and its permissions'
     """
-    at_file = f" at {error.filename}" if error.filename else ""
+    name = error.filename2 or error.filename  # the second: where a copy or a new name was written
+    at_file = f" at {name}" if name else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full{at_file}; free space and run the command again"
-    if error.errno == errno.EISDIR and error.filename:
-        return f"{error.filename} is a folder; name a file"
+    if error.errno == errno.EISDIR and name:
+        return f"{name} is a folder; name a file"
     problem = error.strerror or "".join(map(str, error.args[:1])) or type(error).__name__
     return f"{problem}{at_file}; check the path and its permissions"
 
