@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFilter
 
 from polyplink import merge_data
 from polyplink.data.empty import empty_files, read_empty
@@ -247,6 +247,21 @@ def test_every_component_of_a_mask_is_a_box(tmp_path: Path) -> None:
     sizes = data.procedures.select("procedure_id", "n_frames", "width", "height").rows()
     assert sorted(sizes) == [("abc", 1, 70, 50), ("case7", 3, 70, 50)]
     assert data.detections["polyp_id"].null_count() == 6
+
+
+def test_grey_areas_of_masks_that_are_not_read_are_warned_of(tmp_path: Path) -> None:
+    source, out = tmp_path / "set", tmp_path / "out"
+    write_mask(source / "images" / "case7" / "0.png")
+    (source / "masks" / "case7").mkdir(parents=True)
+    sharp = np.zeros((50, 70), np.uint8)
+    sharp[5:25, 5:25], sharp[5:25, 30:50] = 85, 255  # a grey for each polyp
+    blurred = Image.fromarray((sharp == 255) * np.uint8(255)).filter(ImageFilter.BoxBlur(4))
+    for pixels, warnings in ((Image.fromarray(sharp), 1), (blurred, 0)):
+        pixels.save(source / "masks" / "case7" / "0.png")
+        data = import_data("masks", source, out)
+        assert data.detections["w"].len() == 1
+        lines = map(str, read_warnings(out))
+        assert sum("dark grey area, not read" in line for line in lines) == warnings
 
 
 def test_masks_have_the_names_of_their_images_with_an_addition(tmp_path: Path) -> None:

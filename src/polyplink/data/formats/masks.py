@@ -42,6 +42,8 @@ _TOUCHING = np.ones((3, 3), dtype=np.int8)  # pixels that touch at a corner are 
 _BRIGHT = 32  # a mask without a brighter pixel is no picture: its pixels are numbers
 _GREY_SHARE = 0.1  # of the pixels of a photograph, at least, are between dark and bright
 _GREY_LEVELS = 50  # different ones, at least
+_DIM = 1 / 8  # of the brightest pixel: darker pixels are background with the noise of JPEG
+_DIM_SIDE = 11  # pixels: a dim area with a square of this side is no blurred edge
 # Additions of masks to an image's name.
 _MARK = r"(?i)(?:[_-](?:mask|gt|segmentation|polyp|corrected)|^p(\d+))$"
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
@@ -57,10 +59,10 @@ def import_masks(
     """Read masks; every connected component of a mask is a box.
 
     A pixel belongs to a polyp if its strongest colour is brighter than half of the mask's maximum;
-    a transparent pixel is dark. A mask of small numbers (1, 2, ...), as programs write for
-    instances, has the components of each number. A mask has the name of its image, optionally
-    followed by `_mask`, `_gt`, `_segmentation`, `_polyp` (as in CVC-VideoClinicDB) or `_corrected`
-    (PICCOLO), or with `p` before a number (ETIS-Larib).
+    a transparent pixel is dark. A darker grey area is warned of. A mask of small numbers (1, 2,
+    ...), as programs write for instances, has the components of each number. A mask has the name of
+    its image, optionally followed by `_mask`, `_gt`, `_segmentation`, `_polyp` (as in
+    CVC-VideoClinicDB) or `_corrected` (PICCOLO), or with `p` before a number (ETIS-Larib).
 
     Procedure and frame are read from `frames.csv` in the source, if it exists, with the columns
     image (name with or without ending), procedure_id and optionally frame (otherwise numbered in
@@ -278,6 +280,8 @@ def _read_masks(
         if 1 < mask.max() < _BRIGHT:
             faults.warn(Message("import.mask_of_numbers"), name)
             areas = [mask == value for value in np.unique(mask[mask > 0])]
+        elif _has_dim_area(mask):
+            faults.warn(Message("import.dim_area"), name)
         for area in areas:
             labelled, _ = ndimage.label(area, _TOUCHING)
             for rows, columns in ndimage.find_objects(labelled):
@@ -291,6 +295,21 @@ def _read_masks(
             sizes, schema={"at": pl.String, "width": pl.Int64, "height": pl.Int64}, orient="row"
         ),
     )
+
+
+def _has_dim_area(mask: Pixels) -> bool:
+    """Whether a mask (h, w) has an area that is too dark for a polyp and too bright for background.
+
+    A program that writes a grey for each polyp makes such masks, and so does one that writes
+    probabilities.
+    """
+    brightest = int(mask.max())
+    dim = (mask > brightest * _DIM) & (mask <= brightest / 2)
+    if np.count_nonzero(dim) < _DIM_SIDE**2:
+        return False
+    from scipy import ndimage  # noqa: PLC0415 - slow to import
+
+    return bool(ndimage.binary_erosion(dim, np.ones((_DIM_SIDE, _DIM_SIDE))).any())
 
 
 def _is_photograph(mask: Pixels) -> bool:
