@@ -124,7 +124,13 @@ def test_sizes_come_from_each_image_and_folders_are_parts(tmp_path: Path) -> Non
     (tmp_path / "val" / "images" / "w_0.PNG").write_bytes(b"no image")
     with pytest.raises(PolyplinkError, match="image that cannot be opened"):
         import_yolo(tmp_path, strict=True)
-    with pytest.raises(PolyplinkError, match=r"w_0\.txt, line 1: the size of its frame is unknown"):
+    imported = import_yolo(tmp_path)
+    assert "1 x image that cannot be opened, left out (val/images/w_0.PNG)" in imported.lines
+    assert {*imported.data.procedures["procedure_id"]} == {"v-64x48", "v-128x48"}
+    assert imported.data.splits == {"train": ["v-64x48", "v-128x48"]}
+    for number in range(2):
+        (tmp_path / "train" / "images" / f"v_{number}.PNG").write_bytes(b"no image")
+    with pytest.raises(PolyplinkError, match=r"v_0\.txt, line 1: the size of its frame is unknown"):
         import_yolo(tmp_path)
 
 

@@ -118,6 +118,8 @@ def import_yolo(
     frames = frames.with_columns(
         pl.when(~is_stated).then(pl.col("width", "height")), patient=pl.lit(None, pl.String)
     )
+    if open_images and reading.video is None:
+        frames = _with_any_size(frames, is_stated)
     frames = divide_by_size(frames, pl.lit(True), faults)
     of_file = frames.drop("width", "height", "patient")
     boxes = boxes.join(of_file, on="file", how="inner", maintain_order="left")
@@ -339,6 +341,19 @@ def _frames(files: Sequence[_LabelFile], source: Path, first: int, faults: Fault
     )
     kind = Message("import.further_file")
     return first_of_frame(frames, kind, "remove one of them", faults).drop("at")
+
+
+def _with_any_size(frames: pl.DataFrame, is_stated: pl.Expr) -> pl.DataFrame:
+    """Leave out the procedures of which no image could be opened for the size of its frames.
+
+    Args:
+        frames: procedure_id, image (null if missing) and width (null if not known) of each frame;
+            returned as they are if no image could be opened.
+        is_stated: Whether the size of the procedure is stated elsewhere.
+    """
+    broken = pl.col("image").is_not_null() & pl.col("width").is_null()
+    kept = frames.filter(is_stated | ~broken.all().over("procedure_id"))
+    return kept if kept.height else frames
 
 
 def _to_pixels(boxes: pl.DataFrame, procedures: pl.DataFrame, size: Size | None) -> pl.DataFrame:
