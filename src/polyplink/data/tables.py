@@ -5,6 +5,7 @@ A data folder holds `detections.parquet`, `procedures.parquet`, `polyps.parquet`
 and patient are columns; missing values are null, never -1.
 """
 
+import csv
 import hashlib
 import mmap
 import os
@@ -13,7 +14,7 @@ import shlex
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from io import BytesIO
@@ -486,9 +487,21 @@ def read_raw_table(path: Path) -> tuple[pl.DataFrame, str]:
     except UnicodeDecodeError:
         raise PolyplinkError(f"{path} is not UTF-8 text", "save it as UTF-8") from None
     except pl.exceptions.PolarsError as error:
+        reason = _longer_line(path, separator) or first_line(error)
         raise PolyplinkError(
-            f"{path} is not a table ({first_line(error)})", "write a header and one line per row"
+            f"{path} is not a table ({reason})", "write a header and one line per row"
         ) from None
+
+
+def _longer_line(path: Path, separator: str) -> str | None:
+    """The first line of a CSV file with more values than its header, in words; None if none has."""
+    with suppress(csv.Error), path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        rows = csv.reader(file, delimiter=separator)
+        width = len(next(rows, []))
+        for row in rows:
+            if len(row) > width:
+                return f"line {rows.line_num} has {len(row)} values, its header {width}"
+    return None
 
 
 # Control character -> its escape.

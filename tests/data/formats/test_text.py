@@ -35,7 +35,7 @@ def test_invalid_tables_are_refused(tmp_path: Path) -> None:
         read_text_table(path)
     for content, message in (
         (b"", "is not a table"),
-        (b"a,b\n1,2,3\n", "is not a table"),
+        (b"a;b\n1;2\n\n1;2;3\n", "is not a table .line 4 has 3 values, its header 2"),
         (b"a,b,a\n1,2,3\n", "has two columns with the same name"),
         (b"a, a\n1,2\n", "has two columns with the same name"),
         ("é,b\n".encode("latin-1"), "is not UTF-8 text"),
