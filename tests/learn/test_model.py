@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.core.parts import ENCODERS
 from polyplink.learn.bags import Batch, EpochBags, batches, pair_bags, rng_of
 from polyplink.learn.contrastive import Views
 from polyplink.learn.fragment_set import FragmentSet
@@ -147,7 +148,9 @@ class NanEncoder(nn.Module):
         return replace(tokens, tracklet=tokens.tracklet + offsets)
 
 
-def test_a_batch_with_nan_names_its_tracklet_and_takes_no_step(data: FragmentSet) -> None:
+def test_a_batch_with_nan_names_its_tracklet_and_takes_no_step(
+    data: FragmentSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = Model(config(), CPU)
     drawn, parts = epoch_of(model, data)
     before = [p.clone() for p in model.encoder.parameters()]
@@ -159,6 +162,11 @@ def test_a_batch_with_nan_names_its_tracklet_and_takes_no_step(data: FragmentSet
         model.learn(data, drawn, [parts[1]], generator())
     for old, new in zip(before, model.encoder.parameters(), strict=True):
         assert torch.equal(old, new)
+    monkeypatch.setattr(ENCODERS, "_built_in", {})
+    with pytest.raises(
+        PolyplinkError, match="look at the code of encoder 'transformer', its crops"
+    ):
+        model.learn(data, drawn, [parts[1]], generator())
 
 
 class InfiniteLoss(NtXentLoss):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from polyplink.core.errors import PolyplinkError, one_line
-from polyplink.core.parts import LOSSES
+from polyplink.core.parts import ENCODERS, LOSSES
 from polyplink.encoders.build import build_projector
 from polyplink.encoders.device import memory_suffices, place, precision, products
 from polyplink.encoders.encoder import Encoder
@@ -180,7 +180,7 @@ class Model:
                     losses.append(loss.item())
                     if not math.isfinite(losses[-1]):
                         clips = drawn.clips[batch.fragments]
-                        raise _bad_batch(self.config.loss, losses[-1], views, data, clips)
+                        raise _bad_batch(self.config, losses[-1], views, data, clips)
                     self.fabric.backward(loss / len(group))
             self.optimizer.step()  # the first step allocates the moments
         return losses
@@ -232,7 +232,7 @@ def views_of_clips(
 
 
 def _bad_batch(
-    kind: AnyLoss, loss: float, views: Views, data: FragmentSet, clips: np.ndarray
+    config: TrainConfig, loss: float, views: Views, data: FragmentSet, clips: np.ndarray
 ) -> PolyplinkError:
     """The error for a batch without a finite loss; names the first tracklet that is not finite."""
     names = [data.tracklets.names[i] for i in data.tracklet_of[clips[:, 0]]]
@@ -244,15 +244,17 @@ def _bad_batch(
             f"the loss is {loss} in a batch with tracklet {names[0]}, which has finite embeddings"
         )
         change = "a higher --set loss.temperature"
-        if not hasattr(kind, "temperature"):
-            change = f"loss {kind.kind!r} corrected"
+        if not hasattr(config.loss, "temperature"):
+            change = f"loss {config.loss.kind!r} corrected"
         return PolyplinkError(problem, f"start anew in another --out with {change}")
     problem = (
         f"the loss is {loss}: the embedding of tracklet {broken[0]} is not finite "
         f"({len(broken)} of the {len(names)} views of its batch are not)"
     )
+    encoder = config.encoder.kind
+    code = "" if encoder in ENCODERS else f"the code of encoder {encoder!r}, "
     return PolyplinkError(
         problem,
-        "look at its crops and weights; --resume continues after the last whole epoch, or start "
-        "anew in another --out with a lower --set optim.rate",
+        f"look at {code}its crops and weights; --resume continues after the last whole epoch, or "
+        "start anew in another --out with a lower --set optim.rate",
     )
