@@ -338,16 +338,15 @@ def test_a_plugin_verb_is_added_and_replaces_no_built_in_verb(
 ) -> None:
     entries = next(installed_parts.glob("*.dist-info/entry_points.txt"))
     added = "[polyplink.verbs]\nmine longest = my_parts:longest\ntrain = my_parts:longest\n"
+    added += "weights = my_parts:longest\n"
     added += "index longest = my_parts:longest\n"
     entries.write_text(entries.read_text().replace("[polyplink.verbs]\n", added))
     assert {"longest", "mine longest"} < {*sections()["Research"]}
     assert [*sections()["Train"]] == [*SECTIONS["Train"]]
     assert VERBS.find("train") is train
-    (hidden,) = [plugin for plugin in list_plugins().value if plugin.error]
-    assert (hidden.name, hidden.error) == (
-        "train",
-        "not used: a built-in verb has the name 'train'; rename it",
-    )
+    hidden = {plugin.name: plugin.error for plugin in list_plugins().value if plugin.error}
+    error = "not used: a built-in verb has the name {!r}; rename it"
+    assert hidden == {name: error.format(name) for name in ("train", "weights")}
     for words in (["longest"], ["mine", "longest"], ["index", "longest"]):
         result = polyplink(*words, untrained.data, "--most", "2", "--json")
         lengths = read_data(untrained.data).procedures.sort("n_frames", descending=True)

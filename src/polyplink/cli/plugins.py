@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
-from polyplink.cli.command import build_command
+from polyplink.cli.command import GROUPS, build_command
 from polyplink.cli.verb import verb
 from polyplink.core.entry_points import package_of, plugin_entries
 from polyplink.core.errors import PolyplinkError, find_named
@@ -78,7 +78,7 @@ def _error(kind: str, entry: EntryPoint) -> str:
         if not kind:
             groups = [registry.group for registry in REGISTRIES.values()]
             find_named("group", entry.group, dict.fromkeys(groups))
-        elif entry.name in REGISTRIES[kind]:
+        elif entry.name in REGISTRIES[kind] or (kind == VERBS.kind and entry.name in GROUPS):
             return f"not used: a built-in {kind} has the name {entry.name!r}; rename it"
         elif kind == VERBS.kind:
             build_command(entry.name)
