@@ -11,6 +11,7 @@ import pytest
 
 from polyplink import train
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.origin import BoxesOrigin, write_origin
 from polyplink.data.tables import read_data
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import REFERENCE_MEAN, REFERENCE_STD, FoundationConfig, SfeConfig
@@ -20,7 +21,7 @@ from polyplink.encoders.weights import Seen, WeightsRecord, read_record, save_we
 from polyplink.recipes.by_name import override
 from polyplink.tracklets.prepare import prepared_folder
 from polyplink.tracklets.settings import PrepareSettings
-from tests.cli.calls import assert_refused, polyplink
+from tests.cli.calls import assert_refused, polyplink, printed_json, succeed
 from tests.conftest import SampleRun, recipe
 from tests.samples import write_procedures
 
@@ -119,6 +120,29 @@ def test_polyps_from_another_encoder_replace_all_labels(
     assert histories[0] == histories[1]
     with pytest.raises(PolyplinkError, match="holds a run of other data; resume with the same"):
         train(config, data, out=run, resume=True, device="cpu")
+
+
+def test_tracks_have_the_thresholds_of_their_detector_unless_they_are_set(tmp_path: Path) -> None:
+    data = write_procedures(tmp_path / "data", procedures=2, polyps=1, views=2)
+    boxes = pl.read_parquet(data / "detections.parquet")
+    without = pl.lit(None, pl.String)
+    boxes.with_columns(score=pl.lit(0.25, pl.Float32), polyp_id=without).write_parquet(
+        data / "detections.parquet"
+    )
+    size = ("--set", "prepare.size=8")
+    printed = succeed("prepare", data, *size)
+    assert ": 0 tracklets, 0 crops" in printed.stdout
+    assert "warning: no tracklets: `polyplink doctor` lists" in printed.stderr
+    write_origin(data, BoxesOrigin("d", "d", high=0.2))
+    for options, count in (
+        ((), 2),
+        (("--set", "prepare.tracks.high=0.5"), 0),
+        (("--high", "0.5"), 0),
+    ):
+        assert printed_json("prepare", data, *size, *options)["tracklets"] == count, options
+    config = override(recipe(), ["optim.epochs=1", "part=all", "validation.part=none"])
+    trained = train(config, data, out=tmp_path / "run", device="cpu").value
+    assert read_record(trained.weights).prepare.tracks.high == 0.2
 
 
 def test_polyps_from_other_tracklets_are_refused(sample_run: SampleRun, tmp_path: Path) -> None:

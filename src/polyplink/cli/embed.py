@@ -151,8 +151,7 @@ def embed_data(
     if shard is not None:
         counts["procedures"] = procedures
         printed.append(f"shard {shard}: {len(procedures)} of {many(len(of_part), 'procedure')}")
-    no_tracklets = "no tracklets: `polyplink doctor` lists options that give some"
-    warnings = [] if tracklet_count or not procedures else [no_tracklets]
+    warnings = [] if tracklet_count or not procedures else [options.NO_TRACKLETS]
     return Result(encoded, counts, [*printed, *mean_aps_text(mean_ap)], warnings)
 
 

@@ -25,6 +25,7 @@ DETECTOR_HELP = (
     f"ONNX file; FILE.py:NAME, a function of an image; a plugin's name; or {DETECTOR}, which ships "
     "with polyplink"
 )
+NO_TRACKLETS = "no tracklets: `polyplink doctor` lists options that give some"
 RECIPE_HELP = "Name of a recipe (ntssl, sfe, tpc, ...), or FILE.py:NAME for your own."
 Data = Annotated[StrPath, Argument(help="Data folder that `polyplink import` wrote.")]
 Weights = Annotated[

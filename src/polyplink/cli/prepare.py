@@ -1,5 +1,6 @@
 """The verb `prepare`: tracklets and their crops, which other verbs reuse."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -45,12 +46,15 @@ def prepare_data(
     """
     data = Path(data)
     check_inputs(None, data, [part])
+    from polyplink.data.origin import read_origin
     from polyplink.recipes.by_name import find_recipe, override
     from polyplink.tracklets.prepare import prepare
     from polyplink.tracklets.settings import with_options
 
-    # Tracklets and crops.
-    settings = with_options(override(find_recipe(recipe), sets).prepare, tracklets)
+    # Tracklets, with the thresholds of the boxes' detector, and crops.
+    named = find_recipe(recipe)
+    named = replace(named, prepare=with_options(named.prepare, {}, read_origin(data)))
+    settings = with_options(override(named, sets).prepare, tracklets)
     prepared = prepare(
         data,
         settings,
@@ -76,6 +80,8 @@ def prepare_data(
         f"{frames[0].image}, {frames[0].why}); tracklets are cut there"
         for name, frames in broken.items()
     ]
+    if not counts["tracklets"] and counts["procedures"]:
+        warnings.append(options.NO_TRACKLETS)
     text = (
         f"{counts['out']}: {many(counts['tracklets'], 'tracklet')}, {many(counts['crops'], 'crop')}"
     )

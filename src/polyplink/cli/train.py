@@ -141,7 +141,7 @@ def train(
     data, out = Path(data), Path(out)
     init_from = None if init_from is None else Path(init_from)
     polyps_from = None if polyps_from is None else Path(polyps_from)
-    config = _configure(recipe, part, sets, init_from, tracklets)
+    config = _configure(recipe, data, part, sets, init_from, tracklets)
     _check(config, data, polyps_from, device)
     with sole_writer(out):
         record = RunRecord("train", settings=config, seed=config.seed)
@@ -180,8 +180,9 @@ def train(
             prepared = labelled = prepare_by(config.prepare)
             if polyps_from is not None:
                 from polyplink.counting.labels import with_pseudo_labels
+                from polyplink.data.origin import read_origin
 
-                finder = load_named(polyps_from, device)
+                finder = load_named(polyps_from, device, origin=read_origin(data))
                 encoded = encode(
                     [finder], data, prepared.procedures, workers=workers, progress=progress
                 )
@@ -214,17 +215,21 @@ def train(
 
 def _configure(
     recipe: "str | TrainConfig",
+    data: Path,
     part: str | None,
     sets: Sequence[str],
     init_from: Path | None,
     tracklets: TrackletOptions,
 ) -> "TrainConfig":
-    """The recipe with the values that options override."""
+    """The recipe with the thresholds of the boxes' detector, and what options override."""
+    from polyplink.data.origin import read_origin
     from polyplink.recipes.by_name import find_recipe, override
     from polyplink.tracklets.settings import with_options
 
     start = [] if init_from is None else [f"init_from={init_from}"]
-    config = override(find_recipe(recipe) if isinstance(recipe, str) else recipe, [*start, *sets])
+    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    config = replace(config, prepare=with_options(config.prepare, {}, read_origin(data)))
+    config = override(config, [*start, *sets])
     prepare = with_options(config.prepare, tracklets)
     config = replace(config, prepare=prepare, part=part or config.part)
     return _with_initial_scale(config, sets)
