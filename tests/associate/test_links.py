@@ -187,7 +187,7 @@ def test_runs_and_a_common_component_prepare_links_for_short_recordings_of_anoth
     wrong = {}
     for runs, commons in ((False, [0.0]), (True, [0.0, COMMON])):
         variants = [[(v.with_common(size), polyps) for size in commons] for v, polyps in procedures]
-        fitted = fit_and_cross_fit(variants, runs=runs)
+        fitted = fit_and_cross_fit(variants, any_length=runs)
         counts = [
             int(partition(fitted[0].probability(views), [0.2], tolerance=0.5).max()) + 1
             for views, _ in new

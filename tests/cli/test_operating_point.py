@@ -144,7 +144,7 @@ def test_links_of_stills_are_fitted_on_runs_and_copies_and_judged_on_procedures(
         ]
         for procedure in procedures
     ]
-    model, _ = fit_and_cross_fit(variants, runs=True)
+    model, _ = fit_and_cross_fit(variants, any_length=True)
     assert point.links == model
     assert point.calibration == Calibration(**asdict(stills), procedures=20, views=9)
     assert point.error == 0  # 0.1 if copies counted

@@ -140,13 +140,15 @@ def test_the_visible_share_of_a_box_falls_as_it_leaves_the_view() -> None:
     assert render(still, path, 3, (160, 128), rng).shape == (128, 160, 3)
 
 
-def test_a_course_visits_every_polyp_and_some_again() -> None:
-    courses = [draw_course(np.random.default_rng(seed), 4) for seed in range(50)]
+@pytest.mark.parametrize("visits", [1.0, 2.2, 16.0])
+def test_a_course_visits_every_polyp_as_often_as_asked_on_average(visits: float) -> None:
+    courses = [draw_course(np.random.default_rng(seed), 4, visits) for seed in range(200)]
     assert all(set(course) == {0, 1, 2, 3} for course in courses)
     first_visits = [[course.index(polyp) for polyp in range(4)] for course in courses]
     assert all(places == sorted(places) for places in first_visits)
     lengths = np.array([len(course) for course in courses])
-    assert 4 < lengths.mean() < 12
+    assert lengths.mean() / 4 == pytest.approx(visits, rel=0.1)
+    assert (lengths == 4).all() == (visits == 1)
 
 
 def test_too_few_stills_and_unreadable_images_are_refused(

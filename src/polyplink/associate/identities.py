@@ -52,7 +52,9 @@ class Calibration(BoxSource):
 
     Attributes:
         procedures: Number of labelled procedures.
-        views: Largest number of tracklets of a procedure; 0 in weights of earlier versions.
+        views: Largest number of tracklets of a procedure for which the interval holds: that of the
+            largest procedure, or, of procedures made of stills, of nine in ten. 0 in weights of
+            earlier versions.
         tracklets: Settings of the tracklets, see `box_settings`; None in weights of earlier
             versions.
     """
@@ -134,7 +136,7 @@ class OperatingPoint:
 
     @property
     def most_views(self) -> int | None:
-        """Largest number of tracklets of a calibrated procedure; None without a calibration.
+        """Largest number of tracklets that was calibrated for; None without a calibration.
 
         Weights of earlier versions do not record it: then it is the largest number that the pairs
         of all these procedures together allow.
@@ -148,11 +150,7 @@ class OperatingPoint:
         return (1 + math.isqrt(1 + 8 * self.links.pairs)) // 2  # n (n - 1) / 2 pairs of n views
 
     def exceeded_by(self, n_views: int) -> bool:
-        """Whether a procedure has more views than any calibrated one: the interval does not hold.
-
-        A procedure like the calibrated ones, of which there are p, is the largest with probability
-        1 / (p + 1).
-        """
+        """Whether a procedure has more views than was calibrated for: it has no interval."""
         if self.spread is None or self.most_views is None:
             return False
         return n_views > self.most_views

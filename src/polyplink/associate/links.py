@@ -31,6 +31,8 @@ USUAL_PAIRS = 3  # weight of the usual cosines beside those of a procedure, in p
 PENALTY = 10.0  # on the squared weights of standardised terms
 RUNS = (2, 3, 4, 6)  # lengths of the runs of tracklets that stand for short recordings
 COMMON = 0.25  # size of the component in common of vectors that stand for another camera's
+# Terms whose meaning changes with the number of views and the length of a procedure.
+TERMS_OF_LENGTH = ("rank of the cosine", "gap as a share")
 FOLDS = 20  # at most, in cross-fitting
 # Without labels: initial link probabilities by views in between, rounds, and the price of a polyp
 # in procedures of up to FEW_TRACKLETS. Chosen on labelled simulated procedures.
@@ -231,7 +233,7 @@ class LinkModel:
 
     Attributes:
         intercept: Log-odds if all terms are 0.
-        weights: Coefficients of the terms, by name.
+        weights: Coefficients of the terms, by name; those of `TERMS_OF_LENGTH` may be missing.
         pairs: Number of different pairs that it was fitted on.
         positives: Number of these pairs that show one polyp.
         usual: The usual cosines of the procedures that it was fitted on; None in weights of
@@ -270,13 +272,14 @@ class LinkModel:
             PolyplinkError: As for `probability`.
         """
         check_tracklet_count(len(views.start))
-        odds, unused_weights = np.full((len(views.start),) * 2, self.intercept), dict(self.weights)
+        odds = np.full((len(views.start),) * 2, self.intercept)
         for name, values in _terms(views, self.usual):
-            if name not in unused_weights:
+            if name in self.weights:
+                odds += self.weights[name] * values
+            elif name not in TERMS_OF_LENGTH:
                 raise PolyplinkError(
                     f"the link model has no term {name!r}", "run `polyplink calibrate`"
                 )
-            odds += unused_weights.pop(name) * values
         P = np.asarray(expit((odds + odds.T) / 2))
         np.fill_diagonal(P, 1.0)
         return P
@@ -376,7 +379,10 @@ def cross_fit(
 
 
 def fit_links(
-    pairs: Sequence[Sequence[LabelledPairs]], usual: UsualCosines | None = None
+    pairs: Sequence[Sequence[LabelledPairs]],
+    usual: UsualCosines | None = None,
+    *,
+    any_length: bool = False,
 ) -> LinkModel:
     """Fit a model of links; all entries have equal weight, whatever their number of pairs.
 
@@ -384,11 +390,14 @@ def fit_links(
         pairs: One list for each procedure, see `link_terms`: first the pairs of its tracklets, then
             the same ones again in runs and variants, which are fitted on but not counted.
         usual: The usual cosines that these pairs were made with.
+        any_length: Whether to leave out the `TERMS_OF_LENGTH`, because the procedures to be linked
+            may be shorter or longer than these.
 
     Raises:
         NotFitted: If all pairs show one polyp, or none does.
     """
-    names = term_names()
+    all_names = term_names()
+    names = [name for name in all_names if not (any_length and name in TERMS_OF_LENGTH)]
     n_pairs = sum(of_procedure[0][1].size for of_procedure in pairs)
     n_positives = sum(int(of_procedure[0][1].sum()) for of_procedure in pairs)
     if n_positives == 0:
@@ -396,7 +405,8 @@ def fit_links(
     if n_positives == n_pairs:
         raise NotFitted(str(Message("origin.all_pairs", {"n": n_pairs})))
     entries = [entry for of_procedure in pairs for entry in of_procedure]
-    terms = np.concatenate([x for x, _ in entries])  # (m, t)
+    columns = [all_names.index(name) for name in names]
+    terms = np.concatenate([x[:, columns] for x, _ in entries])  # (m, t)
     one_polyp = np.concatenate([y for _, y in entries])  # (m,)
     mean, scale = terms.mean(axis=0), terms.std(axis=0)
     scale[scale == 0] = 1.0
@@ -443,6 +453,8 @@ def cross_probabilities(
     pairs: Sequence[Sequence[LabelledPairs]],
     usual: UsualCosines | None = None,
     patients: Sequence[str] | None = None,
+    *,
+    any_length: bool = False,
 ) -> list[list[Floats]]:
     """Link probabilities of each procedure by a model fitted on procedures of other patients.
 
@@ -453,6 +465,7 @@ def cross_probabilities(
         pairs: Pairs of each procedure, as for `fit_links`.
         usual: The usual cosines that these pairs were made with.
         patients: Patient of each procedure; by default, each is of another.
+        any_length: As for `fit_links`.
 
     Returns:
         The probabilities (n, n) of each variant of each procedure.
@@ -474,7 +487,7 @@ def cross_probabilities(
             for of_procedure, number in zip(pairs, fold, strict=True)
             if number != left_out
         ]
-        models.append(fit_links(training, usual))
+        models.append(fit_links(training, usual, any_length=any_length))
     numbered = zip(fold.tolist(), procedures, strict=True)
     return [
         [models[left_out].probability(views) for views, _ in variants]
@@ -486,14 +499,16 @@ def fit_and_cross_fit(
     procedures: Sequence[Sequence[Labelled]],
     *,
     patients: Sequence[str] | None = None,
-    runs: bool = False,
+    any_length: bool = False,
 ) -> tuple[LinkModel, list[list[Floats]]]:
     """Fit a model of links on procedures, and judge each by a model fitted on other patients.
 
     Args:
         procedures: The procedures, each in one or more variants of its views.
         patients: Patient of each procedure; by default, each is of another.
-        runs: Whether the models are also fitted on the `short_runs` of every variant.
+        any_length: Whether the procedures to be linked may be shorter or longer than these: the
+            models are also fitted on the `short_runs` of every variant, and without the
+            `TERMS_OF_LENGTH`.
 
     Returns:
         The model, and the probabilities of each variant of each procedure from
@@ -508,7 +523,7 @@ def fit_and_cross_fit(
         [
             labelled
             for variant in variants
-            for labelled in (variant, *(short_runs(variant) if runs else ()))
+            for labelled in (variant, *(short_runs(variant) if any_length else ()))
         ]
         for variants in procedures
     ]
@@ -517,8 +532,9 @@ def fit_and_cross_fit(
         check_tracklet_count(len(views.start))
     usual = UsualCosines.of(all_views)
     pairs = [[link_terms(labelled, usual) for labelled in group] for group in fitted_on]
-    model = fit_links(pairs, usual)
-    return model, cross_probabilities(procedures, pairs, usual, patients)
+    model = fit_links(pairs, usual, any_length=any_length)
+    crossed = cross_probabilities(procedures, pairs, usual, patients, any_length=any_length)
+    return model, crossed
 
 
 def unlabelled_price(procedures: Sequence[Views]) -> float:

@@ -7,7 +7,8 @@ rung is the lowest one that holds the true number in 90 % of the procedures, and
 them. A second ladder is the count plus one, two ... polyps on either side; it is used if its
 interval score is lower (Gneiting and Raftery 2007, eq. 43: the width, and a penalty on true numbers
 outside), as where what is wrong does not depend on the price: polyps that the detector misses, and
-false alarms.
+false alarms. It is not used after a calibration on still images, because recordings may be longer
+than those procedures, and a fixed number of polyps is too few for long ones.
 
 If the links of a procedure are clear, its count does not vary with the price, and its interval is a
 single number, which readers take as certain. Such intervals are widened by a polyp on either side,
@@ -17,7 +18,7 @@ of 22, or one of 38.
 An interval holds the true number in 90 % of procedures like those of the calibration
 (`OperatingPoint.spread`). For boxes of another detector, tracklets made with other settings,
 recordings after a calibration on simulated procedures, or fewer frames per second, this is unknown
-and often wrong; so it is for a procedure with more tracklets than any of the calibration
+and often wrong; so it is for a procedure with more tracklets than those of the calibration
 (`OperatingPoint.exceeded_by`). Then the count has no interval, and every link with a confidence
 below `ASK_BELOW` is put up for review. In recordings after a calibration on still images, the upper
 end is higher by `MISSED`, because models miss more polyps with a camera that they were not trained
@@ -133,6 +134,8 @@ def fit_interval(
     polyps: Sequence[int],
     setting: LearnedLinks,
     patients: Sequence[str] | None = None,
+    *,
+    any_length: bool = False,
 ) -> FittedInterval | None:
     """The interval of the lowest score that holds the true number in 90 % of procedures.
 
@@ -141,6 +144,8 @@ def fit_interval(
         polyps: True number of polyps of each procedure.
         setting: Price of a polyp and tolerance.
         patients: Patient of each procedure; by default, each is of another.
+        any_length: Whether the procedures to be counted may be shorter or longer than these: only
+            the first ladder is used, because a fixed number of polyps is too few for long ones.
 
     Returns:
         The interval; None if there are too few procedures to guarantee any, or all are of one
@@ -154,7 +159,9 @@ def fit_interval(
     low = np.array([bound for bound, _ in ends], dtype=np.int64)  # procedures, rungs
     high = np.array([bound for _, bound in ends], dtype=np.int64)
     true = np.asarray(polyps, dtype=np.int64)
-    ladders = [_Ladder.of(low, high, true), _Ladder.of(low[:, :1], high[:, :1], true)]
+    ladders = [_Ladder.of(low, high, true)]
+    if not any_length:
+        ladders.append(_Ladder.of(low[:, :1], high[:, :1], true))
 
     def best(rows: Flags) -> _Ladder:
         return min(ladders, key=lambda ladder: ladder.score(rows))

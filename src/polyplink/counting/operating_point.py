@@ -46,6 +46,8 @@ from polyplink.evaluate.counting import ProcedureCounts, count_procedure
 from polyplink.tracklets.prepare import Prepared
 from polyplink.tracklets.settings import PrepareSettings, box_settings
 
+LARGE = 0.9  # share of the procedures of stills with at most as many views as an interval is for
+
 
 def find_operating_point(
     procedures: Sequence[ProcedureTracklets],
@@ -91,7 +93,7 @@ def find_operating_point(
     patient_of = patients or {p.procedure_id: p.procedure_id for p in procedures}
     try:
         model, crossed = fit_and_cross_fit(
-            variants, patients=[patient_of[p.procedure_id] for p in labelled], runs=stills
+            variants, patients=[patient_of[p.procedure_id] for p in labelled], any_length=stills
         )
     except NotFitted as error:
         return untuned(str(error))
@@ -141,10 +143,13 @@ def find_operating_point(
     true_numbers = [n_polyps[procedure.procedure_id] for procedure, _ in trials]
     setting = LearnedLinks(prices["count"], tolerance)
     trial_patients = [patient_of[procedure.procedure_id] for procedure, _ in trials]
-    interval = fit_interval([P for _, P in trials], true_numbers, setting, trial_patients)
+    interval = fit_interval(
+        [P for _, P in trials], true_numbers, setting, trial_patients, any_length=stills
+    )
     calibration = None
     if source is not None:
-        views = max((len(P) for _, P in trials), default=0)
+        sizes = [len(P) for _, P in trials] or [0]
+        views = int(np.quantile(sizes, LARGE, method="lower")) if stills else max(sizes)
         tracklets = None
         if settings is not None:
             tracklets = box_settings(settings, annotated=source.boxes == ANNOTATED)
