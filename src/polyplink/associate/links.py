@@ -30,7 +30,7 @@ SHORTEST_GAP = 0.04  # seconds: a frame
 USUAL_PAIRS = 3  # weight of the usual cosines beside those of a procedure, in pairs
 PENALTY = 10.0  # on the squared weights of standardised terms
 RUNS = (2, 3, 4, 6)  # lengths of the runs of tracklets that stand for short recordings
-COMMON = 0.25  # size of the component in common of vectors that stand for another camera's
+COMMON = 0.7  # size of the component in common of vectors that stand for another camera's
 # Terms whose meaning changes with the number of views and the length of a procedure.
 TERMS_OF_LENGTH = ("rank of the cosine", "gap as a share")
 FOLDS = 20  # at most, in cross-fitting
