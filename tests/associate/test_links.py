@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from scipy.optimize import minimize
 from polyplink.associate.links import (
     COMMON,
     PENALTY,
+    TERMS_OF_LENGTH,
     LinkModel,
     NotFitted,
     UsualCosines,
@@ -183,7 +185,7 @@ def test_runs_and_a_common_component_prepare_links_for_short_recordings_of_anoth
 
     courses = np.random.default_rng(0).integers(0, 5, (12, 12)).tolist()
     procedures = [recording(seed, polyps, 0.0) for seed, polyps in enumerate(courses)]
-    new = [recording(99 + k, polyps, 0.25) for k in range(40) for polyps in ([0, 1, 2], [0] * 4)]
+    new = [recording(99 + k, polyps, COMMON) for k in range(40) for polyps in ([0, 1, 2], [0] * 4)]
     wrong = {}
     for runs, commons in ((False, [0.0]), (True, [0.0, COMMON])):
         variants = [[(v.with_common(size), polyps) for size in commons] for v, polyps in procedures]
@@ -291,3 +293,17 @@ def test_pairs_that_cannot_be_fitted_and_invalid_views_are_refused() -> None:
     ):
         with pytest.raises(PolyplinkError, match=match):
             call()
+
+
+def test_links_for_any_length_know_neither_rank_nor_share_of_the_procedure() -> None:
+    rng = np.random.default_rng(3)
+    start = np.arange(12.0)
+    views = [Views(rng.normal(size=(12, 8)), start, start + 0.5) for _ in range(6)]
+    procedures = [[(of_one, [f"p{k // 4}" for k in range(12)])] for of_one in views]
+    model, _ = fit_and_cross_fit(procedures, any_length=True)
+    assert set(term_names()) - set(model.weights) == set(TERMS_OF_LENGTH)
+    other_model, _ = fit_and_cross_fit(procedures)
+    assert set(other_model.weights) == set(term_names())
+    incomplete = replace(model, weights={"cosine": 1.0})
+    with pytest.raises(PolyplinkError, match="no term"):
+        incomplete.probability(views[0])

@@ -17,7 +17,7 @@ from polyplink.associate.identities import (
     identify,
     recorded_point,
 )
-from polyplink.associate.links import Views, fit_and_cross_fit
+from polyplink.associate.links import COMMON, Views, fit_and_cross_fit
 from polyplink.associate.similarity import cosine
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
@@ -140,7 +140,7 @@ def test_links_of_stills_are_fitted_on_runs_and_copies_and_judged_on_procedures(
     variants = [
         [
             (views, procedure.polyps)
-            for views in (procedure.views, procedure.views.with_common(0.25))
+            for views in (procedure.views, procedure.views.with_common(COMMON))
         ]
         for procedure in procedures
     ]

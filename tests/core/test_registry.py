@@ -226,7 +226,7 @@ def test_a_plugin_clusterer_is_searched(installed_parts: Path) -> None:
     assert list(searched) == ["mutual", "threshold"]
     assert searched["mutual"].labels.shape == (27, 3)
     assert [0, 0, 1] in searched["mutual"].labels.tolist()
-    with pytest.raises(PolyplinkError, match=r"no clusterer 'mutuel'; did you mean mutual"):
+    with pytest.raises(PolyplinkError, match=r"no clusterer 'mutuel'; did you mean [mM]utual"):
         find_grid("demo", ["mutuel"])
 
 

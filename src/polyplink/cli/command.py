@@ -317,6 +317,7 @@ def _run(
                     f"the verb `{typer_context.command_path}` returns {type(result).__name__}",
                     "return a polyplink.core.results.Result",
                 )
+            result.check()
             for warning in result.warnings:
                 typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
             (result.print_json if as_json else result.print_text)()

@@ -67,9 +67,6 @@ class Result(Generic[Value]):
         printed: Texts and rich tables that the command line prints without `--json`.
         warnings: Sentences for stderr.
         code: Exit code of the process.
-
-    Raises:
-        PolyplinkError: If `printed` or `warnings` is one text: its letters would be printed.
     """
 
     value: Value
@@ -78,7 +75,12 @@ class Result(Generic[Value]):
     warnings: Sequence[str] = ()
     code: int = 0
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse one text in place of several.
+
+        Raises:
+            PolyplinkError: If `printed` or `warnings` is one text: its letters would be printed.
+        """
         check_several("printed of a Result", self.printed)
         check_several("warnings of a Result", self.warnings)
 
