@@ -105,6 +105,27 @@ def test_tracklets_of_one_polyp_reach_the_threshold_of_false_alarms_together(
     assert alone.prepared.tracklets.height == directions.count("d")
 
 
+def test_rescued_tracklets_reach_the_threshold_as_they_are_counted(
+    data: Path, tmp_path: Path
+) -> None:
+    prepared = detected_procedure(data, tmp_path)
+    names = prepared.tracklets["tracklet_id"].to_list()
+    # The two of a, 0.8 together, are linked only beside views of false alarms between them.
+    between = LINKS.weights | {"log views in between": 3.0, "cosine": 4.0}
+    point = replace(LINKED, links=replace(LINKS, intercept=-7.0, weights=between))
+    odds = tuple(np.log(p / (1 - p)) for p in (0.55, 0.1, 0.1, 0.9))
+    alarms = AlarmModel(0.0, (0.0,) * len(FEATURES), odds, 2 / 3, "")
+    vectors = np.eye(4, dtype=np.float32)[["abcd".index(letter) for letter in "abcbca"]]
+    screened = screen(prepared, Embeddings(names, vectors, "", ""), replace(point, alarms=alarms))
+    assert screened.prepared.tracklets.is_empty()
+    # More views between them stay: those of a polyp above the threshold.
+    vectors = np.eye(4, dtype=np.float32)[["abcd".index(letter) for letter in "addbda"]]
+    screened = screen(prepared, Embeddings(names, vectors, "", ""), replace(point, alarms=alarms))
+    assert screened.prepared.tracklets["tracklet_id"].to_list() == [
+        name for name, letter in zip(names, "addbda", strict=True) if letter != "b"
+    ]
+
+
 def test_tracklets_linked_with_a_kept_one_stay_false_alarms(data: Path, tmp_path: Path) -> None:
     prepared = detected_procedure(data, tmp_path)
     near = [0.9, 0.19**0.5, 0, 0]  # a cosine of 0.9 with the first

@@ -164,25 +164,35 @@ def rescue_tracklets(procedure: ProcedureTracklets, point: OperatingPoint) -> li
 
     Links join all tracklets of the procedure. If none of a polyp reaches the threshold, all are
     kept if the probability that at least one of them shows it (noisy-OR, 1 - prod(1 - p)) is
-    `EQUAL_COST` or more.
+    `EQUAL_COST` or more. Then the tracklets that are kept are joined alone, as they will be
+    counted: polyps of fewer tracklets may lie below `EQUAL_COST` and are left out again.
 
     Args:
         procedure: All its tracklets, with their `shows_polyp`.
         point: The operating point; without learned links, or with more tracklets than a partition
             may have, there are none.
     """
-    setting, model = point.setting, point.alarms
-    if not isinstance(setting, LearnedLinks) or point.links is None or model is None:
+    setting, model, links = point.setting, point.alarms, point.links
+    if not isinstance(setting, LearnedLinks) or links is None or model is None:
         return []
     if procedure.table.height > MOST:
         return []
-    P = point.links.probability(procedure.views)  # (n, n)
-    (labels,) = partition(P, [setting.price], tolerance=setting.tolerance)  # (n,)
-    of_polyps = procedure.table.with_columns(polyp=pl.Series(labels)).filter(
-        (pl.col("shows_polyp") < model.threshold).fill_null(False).all().over("polyp"),
-        (1 - (1 - pl.col("shows_polyp")).product()).over("polyp") >= EQUAL_COST,
-    )
-    return of_polyps["tracklet_id"].to_list()
+    chance = procedure.table["shows_polyp"].fill_null(1.0).to_numpy()  # (n,)
+    is_below = chance < model.threshold
+    kept = np.ones(len(chance), dtype=np.bool_)
+    while True:
+        rows = np.flatnonzero(kept)
+        P = links.probability(procedure.views.take(rows))  # (k, k)
+        (labels,) = partition(P, [setting.price], tolerance=setting.tolerance)  # (k,)
+        rescued = np.zeros_like(is_below)
+        for label in np.unique(labels):
+            members = rows[labels == label]
+            shows_polyp = 1 - (1 - chance[members]).prod()
+            rescued[members] = is_below[members].all() and shows_polyp >= EQUAL_COST
+        still_kept = ~is_below | rescued
+        if not rescued.any() or (still_kept == kept).all():
+            return procedure.table["tracklet_id"].filter(pl.Series(rescued)).to_list()
+        kept = still_kept
 
 
 @dataclass(frozen=True)
