@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Compiled modules are kept: each of the hundreds of processes of the tests would compile them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye study-missed study-questions study-short study-rates study-degraded clean
+.PHONY: help install demo docs docs-pictures test coverage test-docs test-all wheel-test fuzz kill lock licences check bench bench-gpu study study-real study-sequences study-views study-dye study-missed study-empty study-questions study-short study-rates study-degraded clean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -92,6 +92,9 @@ study-dye: $(READY) ## Polyps on dyed mucosa; DATA="STILLS --weights FILE --empt
 
 study-missed: $(READY) ## Polyps that a review reaches and the count misses; DATA="COUNT TRUTH"
 	$(BIN)/python -m tests.studies.missed_polyps $(DATA)
+
+study-empty: $(READY) ## False polyps in five minutes without a polyp; DATA="FOLDER"
+	$(BIN)/python -m tests.studies.no_polyp $(DATA)
 
 study-questions: $(READY) ## Answers that a review takes, and wrong decisions; DATA="COUNT TRUTH"
 	$(BIN)/python -m tests.studies.review_questions $(DATA)

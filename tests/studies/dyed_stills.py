@@ -30,7 +30,7 @@ from polyplink.stills.still_views import draw_views
 
 DYED = 0.95  # green over red of a still's crop, at least
 HALVES = 2
-PROCEDURES = StillsConfig(24, 3, 4)
+PROCEDURES = StillsConfig(24, 3, 4, fewest_visits=20 / 9, most_visits=20 / 9)
 VIEWS = 4  # of each still, beside itself
 
 

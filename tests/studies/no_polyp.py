@@ -1,0 +1,63 @@
+"""How many false polyps are counted where there is none? Run by `make study-empty`.
+
+    make study-empty DATA="FOLDER"
+
+FOLDER holds images without a polyp, best such that no model was trained on. As between the visits
+of procedures made of stills, a simulated camera wanders over them, for five minutes in each of four
+recordings, and the shipped models count.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import simplejpeg
+
+import polyplink
+from polyplink.data.files.images import decoded_image
+from polyplink.data.files.trees import image_files
+from polyplink.stills.moving_camera import draw_path, render
+from polyplink.stills.procedures import QUALITY, StillsConfig
+
+RECORDINGS, SECONDS = 4, 300.0
+
+
+def write_recording(images: list[Path], out: Path, seed: int) -> None:
+    """Write the frames of a recording over images in random order."""
+    config, rng = StillsConfig(), np.random.default_rng([5, seed])
+    frame = config.width, config.height
+    out.mkdir(parents=True)
+    number = 0
+    while number < SECONDS * config.fps:
+        picture = decoded_image(images[int(rng.integers(len(images)))])
+        n_frames = max(4, round((rng.exponential(config.between) + 0.6) * config.fps))
+        size = picture.shape[1], picture.shape[0]
+        path = draw_path(rng, n_frames, config.fps, size, frame, target=None)
+        for k in range(n_frames):
+            pixels = render(picture, path, k, frame, np.random.default_rng([number]))
+            file = out / f"{number:06d}.jpg"
+            file.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
+            number += 1
+
+
+def main() -> None:
+    """Count recordings without a polyp, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="images without a polyp")
+    parser.add_argument("--out", type=Path, default=Path("study-empty"), help="a new folder")
+    arguments = parser.parse_args()
+    for number in range(RECORDINGS):
+        write_recording(
+            image_files(arguments.folder), arguments.out / "frames" / f"r{number}", number
+        )
+    counted = polyplink.run(
+        arguments.out / "frames", out=arguments.out / "run", fps=StillsConfig.fps
+    )
+    counts = counted.value.counts.select("procedure_id", "polyps", "low", "high")
+    with pl.Config(tbl_formatting="ASCII_MARKDOWN", tbl_hide_dataframe_shape=True):
+        print(counts)
+
+
+if __name__ == "__main__":
+    main()
