@@ -45,6 +45,7 @@ from polyplink.core.errors import (
     one_line_errors,
 )
 from polyplink.core.parts import SECTIONS, VERBS
+from polyplink.core.results import check_several
 from polyplink.models.shipped import ENCODER
 
 GROUPS = {
@@ -317,7 +318,7 @@ def _run(
                     f"the verb `{typer_context.command_path}` returns {type(result).__name__}",
                     "return a polyplink.core.results.Result",
                 )
-            result.check()
+            check_several("warnings of a Result", result.warnings)
             for warning in result.warnings:
                 typer.echo(f"warning: {one_line(warning, LONGEST_MESSAGE)}", err=True)
             (result.print_json if as_json else result.print_text)()

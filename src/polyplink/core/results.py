@@ -75,15 +75,6 @@ class Result(Generic[Value]):
     warnings: Sequence[str] = ()
     code: int = 0
 
-    def check(self) -> None:
-        """Refuse one text in place of several.
-
-        Raises:
-            PolyplinkError: If `printed` or `warnings` is one text: its letters would be printed.
-        """
-        check_several("printed of a Result", self.printed)
-        check_several("warnings of a Result", self.warnings)
-
     def __repr__(self) -> str:
         text = textwrap.shorten(repr(self.value), LONGEST_REPR, placeholder=" ...")
         return f"Result({text}, {many(len(self.warnings), 'warning')}, code={self.code})"
@@ -107,7 +98,12 @@ class Result(Generic[Value]):
         echo(text)
 
     def print_text(self) -> None:
-        """Print the texts and tables."""
+        """Print the texts and tables.
+
+        Raises:
+            PolyplinkError: If `printed` is one text: its letters would be printed.
+        """
+        check_several("printed of a Result", self.printed)
         for item in self.printed:
             if isinstance(item, str):
                 echo(escape_control(item))
