@@ -186,22 +186,27 @@ def _of_pairs(cosines: Floats) -> Floats:
     return np.asarray(cosines[np.triu(np.ones(cosines.shape, dtype=np.bool_), k=1)])
 
 
-def _terms(views: Views, usual: UsualCosines | None = None) -> Iterator[tuple[str, Floats]]:
+def _terms(
+    views: Views, usual: UsualCosines | None = None, *, any_length: bool = False
+) -> Iterator[tuple[str, Floats]]:
     """Yield the terms of the log-odds of a link: name and values (n, n).
 
-    Cosines are standardised by those of the procedure and the usual ones, if these are given.
-    Tables are deleted as soon as possible: for 5,000 tracklets, each takes 200 MB.
+    Cosines are standardised by those of the procedure and the usual ones, if these are given. With
+    `any_length`, the `TERMS_OF_LENGTH` are left out. Tables are deleted as soon as possible: for
+    5,000 tracklets, each takes 200 MB.
     """
     n = len(views.start)
     cosines = cosine(views.vectors)
-    off_diagonal = ~np.eye(n, dtype=np.bool_)
     yield "cosine", cosines
-    # Mean of the ranks of i among the neighbours of j and of j among those of i, 0 (nearest) to 1.
-    order = np.argsort(np.where(off_diagonal, -cosines, np.inf), kind="stable")
-    rank = np.empty((n, n), np.int32)
-    np.put_along_axis(rank, order, np.arange(n, dtype=np.int32)[None], axis=1)
-    yield "rank of the cosine", (rank + rank.T) / (2.0 * max(n - 1, 1))
-    del order, rank, off_diagonal
+    if not any_length:
+        # Mean of the ranks of i among the neighbours of j and of j among those of i, from 0
+        # (nearest) to 1.
+        off_diagonal = ~np.eye(n, dtype=np.bool_)
+        order = np.argsort(np.where(off_diagonal, -cosines, np.inf), kind="stable")
+        rank = np.empty((n, n), np.int32)
+        np.put_along_axis(rank, order, np.arange(n, dtype=np.int32)[None], axis=1)
+        yield TERMS_OF_LENGTH[0], (rank + rank.T) / (2.0 * max(n - 1, 1))
+        del order, rank, off_diagonal
     mean = spread = 0.0
     if usual is not None and n > 1:
         mean, spread = usual.pooled_with(_of_pairs(cosines))
@@ -215,7 +220,8 @@ def _terms(views: Views, usual: UsualCosines | None = None) -> Iterator[tuple[st
     del z_scores
     seconds = np.subtract.outer(views.start, views.end)
     seconds = np.maximum(np.maximum(seconds, seconds.T), 0.0)
-    yield "gap as a share", seconds / views.span
+    if not any_length:
+        yield TERMS_OF_LENGTH[1], seconds / views.span
     seconds = np.log(seconds + SHORTEST_GAP)
     yield "log gap", seconds
     for knot in GAP_KNOTS:
@@ -233,7 +239,8 @@ class LinkModel:
 
     Attributes:
         intercept: Log-odds if all terms are 0.
-        weights: Coefficients of the terms, by name; those of `TERMS_OF_LENGTH` may be missing.
+        weights: Coefficients of the terms, by name; of a model for procedures of any length without
+            the `TERMS_OF_LENGTH`.
         pairs: Number of different pairs that it was fitted on.
         positives: Number of these pairs that show one polyp.
         usual: The usual cosines of the procedures that it was fitted on; None in weights of
@@ -273,13 +280,13 @@ class LinkModel:
         """
         check_tracklet_count(len(views.start))
         odds = np.full((len(views.start),) * 2, self.intercept)
-        for name, values in _terms(views, self.usual):
-            if name in self.weights:
-                odds += self.weights[name] * values
-            elif name not in TERMS_OF_LENGTH:
+        any_length = self.weights.keys().isdisjoint(TERMS_OF_LENGTH)
+        for name, values in _terms(views, self.usual, any_length=any_length):
+            if name not in self.weights:
                 raise PolyplinkError(
                     f"the link model has no term {name!r}", "run `polyplink calibrate`"
                 )
+            odds += self.weights[name] * values
         P = np.asarray(expit((odds + odds.T) / 2))
         np.fill_diagonal(P, 1.0)
         return P
@@ -293,12 +300,16 @@ LabelledPairs = tuple[Floats, Flags]
 """Pairs of tracklets with known polyps: terms (m, t), and whether a pair shows one polyp (m,)."""
 
 
-def link_terms(procedure: Labelled, usual: UsualCosines | None = None) -> LabelledPairs:
+def link_terms(
+    procedure: Labelled, usual: UsualCosines | None = None, *, any_length: bool = False
+) -> LabelledPairs:
     """The pairs of a procedure on which a model is fitted.
 
     Args:
         procedure: The procedure.
         usual: The usual cosines of the procedures of the fit.
+        any_length: Whether to leave out the `TERMS_OF_LENGTH`, because the procedures to be linked
+            may be shorter or longer than those of the fit.
 
     Returns:
         The pairs i < j with known polyps that have no box in the same frame.
@@ -316,9 +327,8 @@ def link_terms(procedure: Labelled, usual: UsualCosines | None = None) -> Labell
     usable = np.triu(np.logical_and.outer(labelled, labelled) & ~views.overlap, k=1)
     names = np.asarray(polyps, dtype=object)
     one_polyp = np.equal.outer(names, names).astype(np.bool_)
-    return np.stack([values[usable] for _, values in _terms(views, usual)], axis=1), one_polyp[
-        usable
-    ]
+    terms = [values[usable] for _, values in _terms(views, usual, any_length=any_length)]
+    return np.stack(terms, axis=1), one_polyp[usable]
 
 
 def logistic(
@@ -390,14 +400,12 @@ def fit_links(
         pairs: One list for each procedure, see `link_terms`: first the pairs of its tracklets, then
             the same ones again in runs and variants, which are fitted on but not counted.
         usual: The usual cosines that these pairs were made with.
-        any_length: Whether to leave out the `TERMS_OF_LENGTH`, because the procedures to be linked
-            may be shorter or longer than these.
+        any_length: Whether these pairs were made without the `TERMS_OF_LENGTH`.
 
     Raises:
         NotFitted: If all pairs show one polyp, or none does.
     """
-    all_names = term_names()
-    names = [name for name in all_names if not (any_length and name in TERMS_OF_LENGTH)]
+    names = term_names(any_length=any_length)
     n_pairs = sum(of_procedure[0][1].size for of_procedure in pairs)
     n_positives = sum(int(of_procedure[0][1].sum()) for of_procedure in pairs)
     if n_positives == 0:
@@ -405,8 +413,7 @@ def fit_links(
     if n_positives == n_pairs:
         raise NotFitted(str(Message("origin.all_pairs", {"n": n_pairs})))
     entries = [entry for of_procedure in pairs for entry in of_procedure]
-    columns = [all_names.index(name) for name in names]
-    terms = np.concatenate([x[:, columns] for x, _ in entries])  # (m, t)
+    terms = np.concatenate([x for x, _ in entries])  # (m, t)
     one_polyp = np.concatenate([y for _, y in entries])  # (m,)
     mean, scale = terms.mean(axis=0), terms.std(axis=0)
     scale[scale == 0] = 1.0
@@ -424,10 +431,11 @@ def fit_links(
     )
 
 
-def term_names() -> tuple[str, ...]:
-    """Names of the terms of a link model, in their order."""
+def term_names(*, any_length: bool = False) -> tuple[str, ...]:
+    """Names of the terms of a link model, in their order; `any_length` as for `link_terms`."""
     two = np.arange(2.0)
-    return tuple(name for name, _ in _terms(Views(np.eye(2), two, two)))
+    terms = _terms(Views(np.eye(2), two, two), any_length=any_length)
+    return tuple(name for name, _ in terms)
 
 
 def short_runs(procedure: Labelled) -> list[Labelled]:
@@ -531,7 +539,10 @@ def fit_and_cross_fit(
     for views in all_views:
         check_tracklet_count(len(views.start))
     usual = UsualCosines.of(all_views)
-    pairs = [[link_terms(labelled, usual) for labelled in group] for group in fitted_on]
+    pairs = [
+        [link_terms(labelled, usual, any_length=any_length) for labelled in group]
+        for group in fitted_on
+    ]
     model = fit_links(pairs, usual, any_length=any_length)
     crossed = cross_probabilities(procedures, pairs, usual, patients, any_length=any_length)
     return model, crossed
