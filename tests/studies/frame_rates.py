@@ -28,7 +28,6 @@ from polyplink.models.shipped import ENCODER
 from polyplink.report.formats import figure_text
 from tests.studies.degraded_frames import CHANGED, write_h264
 
-CHANGES = [*CHANGED]
 QUALITY = 97  # of the JPEG images of changed frames
 
 
@@ -94,7 +93,7 @@ def main() -> None:
         "| frames a second | H.264 CRF | count error | counted minus true | intervals that hold |\n"
         "|---|---|---|---|---|"
     )
-    changed = "" if arguments.change is None else f"-{CHANGES.index(arguments.change)}"
+    changed = "" if arguments.change is None else f"-{[*CHANGED].index(arguments.change)}"
     for every, crf in product(arguments.every, arguments.crf or [None]):
         table = pl.concat(
             counted(

@@ -12,13 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import simplejpeg
 
 import polyplink
 from polyplink.data.files.images import decoded_image
 from polyplink.data.files.trees import image_files
-from polyplink.stills.moving_camera import draw_path, render
-from polyplink.stills.procedures import QUALITY, StillsConfig
+from polyplink.stills.procedures import StillsConfig, draw_visit, write_frames
 
 RECORDINGS, SECONDS = 4, 300.0
 
@@ -31,14 +29,9 @@ def write_recording(images: list[Path], out: Path, seed: int) -> None:
     number = 0
     while number < SECONDS * config.fps:
         picture = decoded_image(images[int(rng.integers(len(images)))])
-        n_frames = max(4, round((rng.exponential(config.between) + 0.6) * config.fps))
-        size = picture.shape[1], picture.shape[0]
-        path = draw_path(rng, n_frames, config.fps, size, frame, target=None)
-        for k in range(n_frames):
-            pixels = render(picture, path, k, frame, np.random.default_rng([number]))
-            file = out / f"{number:06d}.jpg"
-            file.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
-            number += 1
+        path = draw_visit(rng, picture, None, config)
+        write_frames(out, number, picture, path, frame)
+        number += len(path.maps)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import simplejpeg
 
+from polyplink.core.arrays import Floats
 from polyplink.core.artefacts import atomic_file, content_key, file_key, read_json, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.ranges import AT_LEAST_ONE, POSITIVE, Range, Ranged
@@ -25,7 +26,7 @@ from polyplink.data.files.images import Pixels, decoded_image
 from polyplink.data.tables import DataSet, write_data
 from polyplink.data.vocabulary import STILLS
 from polyplink.stills.annotated_stills import Still
-from polyplink.stills.moving_camera import boxes_in_view, draw_path, render
+from polyplink.stills.moving_camera import CameraPath, boxes_in_view, draw_path, render
 
 LEAST_VISIBLE = 0.35  # share of a polyp that must be in view to be annotated
 LEAST_SIDE = 10.0  # pixels
@@ -209,6 +210,45 @@ def _content(path: Path) -> str:
     return file_key(path) if path.is_file() else ""
 
 
+def draw_visit(
+    rng: np.random.Generator, picture: Pixels, target: Floats | None, config: StillsConfig
+) -> CameraPath:
+    """Draw the camera's path of a visit to a polyp, or over an image without one.
+
+    Args:
+        rng: Source of randomness.
+        picture: The image (height, width, 3).
+        target: Box (4,) x, y, w, h of the polyp in the image; None for none.
+        config: Settings of the procedures.
+    """
+    seconds = (
+        rng.exponential(config.between) + 0.6
+        if target is None
+        else np.clip(config.visit * np.exp(rng.normal(0, 0.5)), 1.5, 12)
+    )
+    n_frames = max(4, round(float(seconds) * config.fps))
+    size = picture.shape[1], picture.shape[0]
+    frame = config.width, config.height
+    return draw_path(rng, n_frames, config.fps, size, frame, target=target)
+
+
+def frame_file(folder: Path, number: int) -> Path:
+    """File of a frame of a procedure."""
+    return folder / f"{number:06d}.jpg"
+
+
+def write_frames(
+    folder: Path, first: int, picture: Pixels, path: CameraPath, frame: tuple[int, int]
+) -> None:
+    """Write the frames of a path, numbered from `first`; existing ones are not rendered again."""
+    for k in range(len(path.maps)):
+        file = frame_file(folder, first + k)
+        if not file.is_file():
+            pixels = render(picture, path, k, frame, np.random.default_rng([first + k]))
+            with atomic_file(file) as temporary:
+                temporary.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
+
+
 def _write_procedure(
     out: Path,
     name: str,
@@ -229,25 +269,12 @@ def _write_procedure(
         visits = float(np.exp(rng.uniform(np.log(visits), np.log(config.most_visits))))
     course = draw_course(rng, len(stills), visits)
     for picture, boxes, polyp_ids, target in _visits(name, stills, empty, course, rng):
-        # The camera's path over the still.
-        seconds = (
-            rng.exponential(config.between) + 0.6
-            if target is None
-            else np.clip(config.visit * np.exp(rng.normal(0, 0.5)), 1.5, 12)
-        )
-        n_frames = max(4, round(float(seconds) * config.fps))
-        size = (picture.shape[1], picture.shape[0])
-        looked_at = None if target is None else boxes[target]
-        path = draw_path(rng, n_frames, config.fps, size, frame, target=looked_at)
+        path = draw_visit(rng, picture, None if target is None else boxes[target], config)
+        write_frames(folder, number, picture, path, frame)
 
-        # Its frames, and the boxes that are in view.
-        for k in range(n_frames):
-            file = folder / f"{number:06d}.jpg"
-            if not file.is_file():
-                pixels = render(picture, path, k, frame, np.random.default_rng([number]))
-                with atomic_file(file) as temporary:
-                    temporary.write_bytes(simplejpeg.encode_jpeg(pixels, quality=QUALITY))
-            projected_boxes, shares = boxes_in_view(boxes, path.maps[k], frame)
+        # The boxes that are in view.
+        for to_frame in path.maps:
+            projected_boxes, shares = boxes_in_view(boxes, to_frame, frame)
             for polyp_id, box, share in zip(polyp_ids, projected_boxes, shares, strict=True):
                 if share >= LEAST_VISIBLE and box[2:].min() >= LEAST_SIDE:
                     x, y, w, h = (float(side) for side in box)
@@ -260,7 +287,7 @@ def _write_procedure(
                             "w": w,
                             "h": h,
                             "polyp_id": polyp_id,
-                            "image": f"frames/{name}/{file.name}",
+                            "image": f"frames/{name}/{frame_file(folder, number).name}",
                         }
                     )
             number += 1
