@@ -40,7 +40,7 @@ from polyplink.core.errors import (
     MISTAKE,
     PolyplinkError,
     find_named,
-    first_line as first_line_of,
+    first_line,
     one_line,
     one_line_errors,
 )
@@ -153,15 +153,15 @@ def build_command(name: str) -> Any:
     """
     verb = VERBS.find(name)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    first_line = (inspect.getdoc(verb) or "").partition("\n")[0]
+    summary = (inspect.getdoc(verb) or "").partition("\n")[0]
     try:
-        single.command(name.rpartition(" ")[2], cls=VerbCommand, help=first_line)(command(verb))
+        single.command(name.rpartition(" ")[2], cls=VerbCommand, help=summary)(command(verb))
         return get_command(single)
     except Exception as error:
         if isinstance(error, PolyplinkError):
             what, hint = error.what, error.hint
         else:  # typer's, of a type that it cannot convert an argument to
-            what, hint = first_line_of(error), "correct its parameters, see `polyplink.cli.options`"
+            what, hint = first_line(error), "correct its parameters, see `polyplink.cli.options`"
         raise PolyplinkError(f"verb {name!r} cannot be a command: {what}", hint) from error
 
 
