@@ -1,6 +1,7 @@
 """The probability that a tracklet shows a polyp: its features, the fit, and the threshold."""
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -9,7 +10,13 @@ import polars as pl
 import pytest
 from pydantic import TypeAdapter
 
-from polyplink.associate.alarms import FEATURES, AlarmModel, fit_alarms, tracklet_features
+from polyplink.associate.alarms import (
+    FEATURES,
+    AlarmModel,
+    fit_alarms,
+    tracklet_features,
+    with_share,
+)
 from polyplink.associate.links import NotFitted, logistic
 from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
@@ -171,6 +178,8 @@ def test_penalty_and_scale_of_the_vector_have_the_lowest_cross_fitted_loss(
         losses[loss] = vector_scale, naive
     vector_scale, naive = losses[min(losses)]
     assert vector_scale == expected
+    for k in range(5):  # a procedure each, without another
+        naive[patients == k] = with_share(naive[patients == k], real.mean())
     np.testing.assert_allclose(crossed, naive, atol=1e-6)
 
 
@@ -191,6 +200,41 @@ def test_the_threshold_keeps_the_requested_share_of_polyps_and_is_at_most_two_th
         fit_alarms(X, V, ["p"] * len(polyps), patients, keep=0.9)
     with pytest.raises(NotFitted, match="there is no tracklet of a detector"):
         fit_alarms(X.clear(), V[:0], [], [], keep=0.9)
+
+
+def test_the_share_of_a_procedure_is_estimated_from_all_its_tracklets() -> None:
+    rng = np.random.default_rng(0)
+    for n_polyps, n_alarms in ((5, 200), (100, 100), (200, 5)):
+        # Log-odds of tracklets of polyps and of false alarms, if half of them show a polyp.
+        is_polyp = np.arange(n_polyps + n_alarms) < n_polyps
+        log_odds = rng.normal(np.where(is_polyp, 2.0, -2.0), 2.0)
+        chance = 1 / (1 + np.exp(-log_odds))
+        adapted = with_share(chance, 0.5)
+        naive, share = chance, 0.5
+        for _ in range(2000):
+            odds = chance / (1 - chance) * share / (1 - share)
+            naive = odds / (1 + odds)
+            share = (20 * 0.5 + naive.sum()) / (20 + len(naive))
+        np.testing.assert_allclose(adapted, naive, atol=1e-5)
+        assert (np.diff(adapted[np.argsort(chance)]) >= 0).all()
+
+        def loss(p: np.ndarray, is_polyp: np.ndarray = is_polyp) -> float:
+            return float(-np.log(np.where(is_polyp, p, 1 - p)).mean())
+
+        assert loss(adapted) < loss(chance) or n_polyps == n_alarms
+    # Unknown probabilities stay unknown and count for nothing; certain ones stay certain.
+    np.testing.assert_array_equal(with_share(np.array([np.nan]), 0.5), [np.nan])
+    np.testing.assert_allclose(
+        with_share(np.array([0.9, np.nan, 0.2]), 0.5)[[0, 2]], with_share(np.array([0.9, 0.2]), 0.5)
+    )
+    np.testing.assert_allclose(with_share(np.array([0.0, 1.0]), 0.5), [0.0, 1.0], atol=1e-12)
+
+
+def test_a_record_without_a_share_leaves_probabilities_as_they_are() -> None:
+    chance = np.array([0.9, 0.1, 0.1, 0.1])
+    model = AlarmModel(0.0, (), (), 0.5, "")
+    assert model.of_procedure(chance) is chance
+    assert replace(model, share=0.7).of_procedure(chance)[0] < 0.9
 
 
 def test_groups_of_still_images_are_not_called_patients() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from polyplink.associate.alarms import FEATURES, AlarmModel
+from polyplink.associate.alarms import FEATURES, AlarmModel, with_share
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, untuned
 from polyplink.associate.links import LinkModel, term_names
@@ -37,13 +37,13 @@ def random_vectors(prepared: Prepared) -> Embeddings:
     return Embeddings(names, vectors, "", "")
 
 
-def detected_procedure(data: Path, out: Path) -> Prepared:
-    """The six tracklets of a procedure, as of a detector."""
+def detected_procedures(data: Path, out: Path, number: int = 1) -> Prepared:
+    """The six tracklets of each of some procedures, as of a detector."""
     tables = read_data(data)
-    procedures = tables.procedures.head(1)
-    boxes = tables.detections.filter(procedure_id=procedures["procedure_id"][0]).with_columns(
-        score=pl.lit(0.9), polyp_id=pl.lit(None, pl.String)
-    )
+    procedures = tables.procedures.head(number)
+    boxes = tables.detections.filter(
+        pl.col("procedure_id").is_in(procedures["procedure_id"].implode())
+    ).with_columns(score=pl.lit(0.9), polyp_id=pl.lit(None, pl.String))
     write_data(out, DataSet.of(boxes, procedures, tables.polyps.clear()))
     return prepare(out, PrepareSettings(tracks=TrackSettings(bridge=0.0)), with_crops=False)
 
@@ -84,7 +84,7 @@ def test_annotated_tracklets_are_never_false_alarms(data: Path, tmp_path: Path) 
 def test_tracklets_of_one_polyp_reach_the_threshold_of_false_alarms_together(
     data: Path, tmp_path: Path, directions: str, directions_kept: str
 ) -> None:
-    prepared = detected_procedure(data, tmp_path)
+    prepared = detected_procedures(data, tmp_path)
     embeddings = Embeddings(
         prepared.tracklets["tracklet_id"].to_list(),
         np.eye(4, dtype=np.float32)[["abcd".index(letter) for letter in directions]],
@@ -108,7 +108,7 @@ def test_tracklets_of_one_polyp_reach_the_threshold_of_false_alarms_together(
 def test_rescued_tracklets_reach_the_threshold_as_they_are_counted(
     data: Path, tmp_path: Path
 ) -> None:
-    prepared = detected_procedure(data, tmp_path)
+    prepared = detected_procedures(data, tmp_path)
     names = prepared.tracklets["tracklet_id"].to_list()
     # The two of a, 0.8 together, are linked only beside views of false alarms between them.
     between = LINKS.weights | {"log views in between": 3.0, "cosine": 4.0}
@@ -127,7 +127,7 @@ def test_rescued_tracklets_reach_the_threshold_as_they_are_counted(
 
 
 def test_tracklets_linked_with_a_kept_one_stay_false_alarms(data: Path, tmp_path: Path) -> None:
-    prepared = detected_procedure(data, tmp_path)
+    prepared = detected_procedures(data, tmp_path)
     near = [0.9, 0.19**0.5, 0, 0]  # a cosine of 0.9 with the first
     vectors = np.array([[1, 0, 0, 0], near, near, *np.eye(4)[1:]], np.float32)
     embeddings = Embeddings(prepared.tracklets["tracklet_id"].to_list(), vectors, "", "")
@@ -135,6 +135,31 @@ def test_tracklets_linked_with_a_kept_one_stay_false_alarms(data: Path, tmp_path
     alarms = AlarmModel(0.0, (0.0,) * len(FEATURES), (2.2, -5.0, -5.0, -5.0), 2 / 3, "")
     screened = screen(prepared, embeddings, replace(LINKED, alarms=alarms))
     assert screened.prepared.tracklets["tracklet_id"].to_list() == embeddings.tracklet_ids[:1]
+
+
+def test_tracklets_are_judged_by_the_others_of_their_procedure(data: Path, tmp_path: Path) -> None:
+    prepared = detected_procedures(data, tmp_path, 2)
+    # All tracklets of the first procedure are probably polyps; of the second, only the first is.
+    chance, share = np.array([0.7] * 6 + [0.7] + [0.05] * 5), 0.6
+    embeddings = Embeddings(
+        prepared.tracklets["tracklet_id"].to_list(),
+        np.eye(4, dtype=np.float32)[(chance < 0.5).astype(int)],
+        "",
+        "",
+    )
+    odds = (*np.log([0.7 / 0.3, 0.05 / 0.95]), 0.0, 0.0)
+    model = AlarmModel(0.0, (0.0,) * len(FEATURES), odds, 2 / 3, "", share)
+    screened = screen(prepared, embeddings, replace(untuned("a test"), alarms=model))
+    assert screened.prepared.tracklets["procedure_id"].unique().to_list() == ["001-001"]
+    table = pl.concat([screened.prepared.tracklets, screened.alarms]).sort("tracklet_id")
+    expected = [with_share(chance[:6], share), with_share(chance[6:], share)]
+    np.testing.assert_allclose(table["shows_polyp"], np.concatenate(expected))
+    earlier = screen(
+        prepared,
+        embeddings,
+        replace(untuned("a test"), alarms=replace(model, share=None)),
+    )
+    assert earlier.prepared.tracklets.height == 7
 
 
 def test_links_are_fitted_on_annotated_tracklets_beside_those_of_a_detector(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 A logistic regression on a tracklet's duration, the share of its frames with a box, the detector's
 scores, the size and motion of its boxes, and its vector (its appearance). The regression and a
 threshold are fitted on tracklets with a polyp known from annotated boxes, and stored as plain
-numbers.
+numbers. How many of a procedure's tracklets show a polyp is estimated from all of them together:
+where most are false alarms, as in long stretches without a polyp, each is more likely one.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -18,6 +19,7 @@ import polars as pl
 from polyplink.associate.links import NotFitted, cross_fit, folds_of, logistic
 from polyplink.associate.similarity import expit
 from polyplink.core.arrays import Flags, Floats
+from polyplink.core.artefacts import ADDED_LATER
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, text_of
 from polyplink.core.text import many
@@ -28,6 +30,8 @@ from polyplink.tracklets.prepare import Prepared
 COST = 2.0  # of keeping a false alarm, relative to dropping a tracklet of a polyp
 EQUAL_COST = COST / (1 + COST)  # probability of showing a polyp at which both cost the same
 FOLDS = 10
+SHARE_WEIGHT = 20.0  # tracklets of a procedure that the share of the calibration counts as
+SHARE_STEPS, SHARE_PRECISION = 1000, 1e-7  # of estimating the share
 # To choose from: inverse strengths of the penalty, and the standard deviation of the vector
 # relative to that of the features. False alarms on few images need a strong penalty, because a
 # vector identifies an image.
@@ -122,6 +126,7 @@ class AlarmModel:
         vector: Coefficient of each component of the unit vector (d,) in the log-odds.
         threshold: Tracklets with a lower probability are false alarms.
         origin: A sentence for reports on the data it was fitted on and its cross-fitted results.
+        share: Share of the fitted tracklets that show a polyp; None in weights of earlier versions.
     """
 
     intercept: float
@@ -129,6 +134,7 @@ class AlarmModel:
     vector: tuple[float, ...]
     threshold: float
     origin: str
+    share: float | None = field(default=None, metadata=ADDED_LATER)
 
     def probability(self, features: pl.DataFrame, vectors: npt.ArrayLike) -> Floats:
         """Probability that each tracklet shows a polyp (t,); NaN if one of its features is null.
@@ -151,6 +157,54 @@ class AlarmModel:
         odds = self.intercept + X @ np.asarray(self.features) + V @ np.asarray(self.vector)
         return expit(odds)
 
+    def of_procedure(self, chance: Floats) -> Floats:
+        """Probabilities that tracklets of one procedure show a polyp, given all of them.
+
+        Args:
+            chance: From `probability`, (n,); all tracklets of the procedure.
+
+        Returns:
+            (n,), see `with_share`; unchanged if `share` is None.
+        """
+        return chance if self.share is None else with_share(chance, self.share)
+
+
+def with_share(chance: Floats, share: float) -> Floats:
+    """Probabilities for a procedure with another share of tracklets that show a polyp.
+
+    The share and the probabilities given it are estimated in turn (Saerens et al. 2002, "Adjusting
+    the outputs of a classifier to new a priori probabilities", eq. 2.4), starting from the share
+    of the calibration, which counts as `SHARE_WEIGHT` further tracklets.
+
+    Args:
+        chance: Probability that each tracklet of a procedure shows a polyp (n,), if the share of
+            those that do is `share`; NaN if it is unknown.
+        share: Share of the tracklets of the calibration that show a polyp, above 0 and below 1.
+
+    Returns:
+        (n,); NaN where `chance` is.
+
+    Example:
+        >>> with_share(np.array([0.9, 0.1, 0.1]), 0.8).round(2)
+        array([0.86, 0.07, 0.07])
+        >>> with_share(np.array([0.9] + [0.1] * 40), 0.8).round(2)[:2]
+        array([0.46, 0.01])
+    """
+    known = chance[~np.isnan(chance)]
+    clipped = np.clip(known, np.finfo(float).tiny, 1 - np.finfo(float).eps)
+    log_odds = np.log(clipped) - np.log1p(-clipped)
+    adapted, log_odds_of_share = known, math.log(share) - math.log1p(-share)
+    estimate = share
+    for _ in range(SHARE_STEPS):
+        adapted = expit(log_odds + math.log(estimate) - math.log1p(-estimate) - log_odds_of_share)
+        before = estimate
+        estimate = (SHARE_WEIGHT * share + float(adapted.sum())) / (SHARE_WEIGHT + adapted.size)
+        if abs(estimate - before) < SHARE_PRECISION:
+            break
+    result = chance.copy()
+    result[~np.isnan(chance)] = adapted
+    return result
+
 
 def fit_alarms(
     features: pl.DataFrame,
@@ -159,6 +213,7 @@ def fit_alarms(
     patients: Sequence[str],
     keep: float,
     *,
+    procedures: Sequence[str] | None = None,
     material: Material | None = None,
 ) -> tuple[AlarmModel, Floats]:
     """Fit the probability that a tracklet shows a polyp, and the threshold.
@@ -175,11 +230,13 @@ def fit_alarms(
         polyps: (t,) polyp of each tracklet, None for a false alarm.
         patients: (t,) patient of each tracklet: what one of them looks like tells about its others.
         keep: Share of the polyps that must keep a tracklet, above 0 and at most 1.
+        procedures: (t,) procedure of each tracklet, for `with_share`; by default, the patient.
         material: What the boxes are of, for the record: patients of stills in motion are groups of
             still images.
 
     Returns:
-        The model, and the cross-fitted probability of each tracklet (t,), NaN in rows with null.
+        The model, and the cross-fitted probability of each tracklet (t,), given all tracklets of
+        its procedure; NaN in rows with null.
 
     Raises:
         NotFitted: If there are too few patients, or only polyps or only false alarms.
@@ -213,6 +270,11 @@ def fit_alarms(
         loss = float(np.logaddexp(0.0, np.where(is_polyp, -crossed_odds, crossed_odds)).mean())
         trials.append((loss, strength, scale_tried, Z, expit(crossed_odds)))
     _, strength, scale, Z, crossed = min(trials, key=lambda trial: trial[0])
+    share = float(is_polyp.mean())
+    of_procedures = np.asarray(patients if procedures is None else procedures, dtype=str)[usable]
+    for procedure in np.unique(of_procedures):
+        rows = of_procedures == procedure
+        crossed[rows] = with_share(crossed[rows], share)
 
     # The threshold, and the model of all tracklets in units of the features.
     best = (
@@ -244,6 +306,7 @@ def fit_alarms(
         tuple(linear[f:].tolist()),
         threshold,
         text_of([Message(groups_of, {"n": n_patients}), kept_message]),
+        share,
     )
     of_all = np.full(usable.size, np.nan)
     of_all[usable] = crossed

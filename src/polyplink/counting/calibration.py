@@ -129,6 +129,7 @@ def fit_point(
                 table["polyp_id"].to_list(),
                 [patients[name] for name in table["procedure_id"]],
                 keep,
+                procedures=table["procedure_id"].to_list(),
                 material=None if source is None else source.material,
             )
         except NotFitted as error:

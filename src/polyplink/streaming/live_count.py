@@ -152,6 +152,7 @@ class LiveCount:
         self._source, self._emit = source, emit
         self._linker = OnlineLinker(point, settings)
         self._alarms, self._keep_alarms = point.alarms, keep_alarms
+        self._chances = array("d")  # of closed tracklets, if all were of other procedures
         self._frame_tracker = FrameTracker(source.fps, source.width, source.height, encoder.prepare)
         if not hasattr(self._frame_tracker.tracker, "open"):
             raise PolyplinkError(
@@ -389,7 +390,7 @@ class LiveCount:
         self.closings.append(time.perf_counter() - start_time)
 
     def _shows_polyp(self, tracklet: OpenTracklet, vector: np.ndarray) -> float | None:
-        """Probability that a tracklet shows a polyp; None if the model has no estimate."""
+        """Probability that a tracklet shows a polyp, given the earlier ones; None if unknown."""
         if self._alarms is None:
             return None
         boxes = np.array(tracklet.boxes, np.float32).reshape(-1, 5)
@@ -402,7 +403,8 @@ class LiveCount:
             height=pl.lit(self._source.height),
         )
         chance = self._alarms.probability(box_features(table), unit_rows(vector[None]))
-        return rounded_probability(float(chance[0]))
+        self._chances.append(float(chance[0]))
+        return rounded_probability(float(self._alarms.of_procedure(np.array(self._chances))[-1]))
 
     def _list_polyps(self) -> Sequence[Event]:
         """The polyps among the views that the linker keeps, the latest first."""
