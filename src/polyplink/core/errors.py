@@ -126,9 +126,14 @@ class ImportOptionError(PolyplinkError):
     """A source does not say what an option of `polyplink import` can; `hint` names the option."""
 
 
-def warn_remade(path: Path, why: str = "is damaged or of other tracklets") -> None:
+def warn_remade(path: Path) -> None:
     """Warn on stderr that a file of an earlier run does not fit and is made again."""
-    text = one_line(f"{path} {why}; it is made again", 2 * LONGEST_PART)
+    warn(f"{path} is damaged or of other tracklets; it is made again")
+
+
+def warn(text: str) -> None:
+    """Warn on stderr, in one line, about what a command does by itself."""
+    text = one_line(text, 2 * LONGEST_PART)
     logging.getLogger("polyplink").warning("warning: %s", text)
 
 

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.artefacts import content_key
-from polyplink.core.errors import PolyplinkError, warn_remade
+from polyplink.core.errors import PolyplinkError, warn, warn_remade
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.runs import PAUSE, RunRecord, claim_unmade, file_claim, until_done
-from polyplink.core.text import file_name, short_repr
+from polyplink.core.text import file_name, many, short_repr
 from polyplink.core.workers import as_done
 from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Pixels
@@ -385,6 +385,7 @@ def remove_outdated(prepared: Prepared, folder: Path) -> None:
     source_of = dict(prepared.data.procedures.select("procedure_id", "source").iter_rows())
     folders = [path for path in (prepared.folder / "vectors").glob("*") if path.is_dir()]
     now = time.time()
+    outdated: list[str] = []
     for name, images_of_name in images_of.iter_rows():
         crops = prepared.crops_path(name)
         vectors = [path / f"{prepared.stem(name)}.parquet" for path in folders]
@@ -393,12 +394,21 @@ def remove_outdated(prepared: Prepared, folder: Path) -> None:
             continue
         files = {folder / source_of[name] / image_place(image).file for image in images_of_name}
         newest = max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
-        for path, at in made.items():
-            if at < newest <= now:  # a clock that is ahead would make them again each time
-                warn_remade(path, "is older than its pictures")
-                path.unlink(missing_ok=True)
-                if path == crops:
-                    broken_path(crops).unlink(missing_ok=True)
+        # The pictures of a clock that is ahead would make them again each time.
+        older = [path for path, at in made.items() if at < newest <= now]
+        for path in older:
+            path.unlink(missing_ok=True)
+            if path == crops:
+                broken_path(crops).unlink(missing_ok=True)
+        if older:
+            outdated.append(name)
+    if outdated:
+        names = ", ".join(outdated[:3]) + (", ..." if len(outdated) > 3 else "")
+        number = many(len(outdated), "procedure")
+        warn(
+            f"crops or vectors of {number} ({names}) are older than their pictures, and are made "
+            "again where they are needed"
+        )
 
 
 def _must_make_crops(part: Prepared) -> AbstractContextManager[bool]:
