@@ -150,9 +150,8 @@ def screen(
     if model is None or not detected.any():
         return Screened(replace(prepared, tracklets=table), table.clear(), int(detected.sum()))
     chance = model.probability(features, unit_rows(vectors_of(prepared, embeddings)))
-    for procedure_id in table["procedure_id"].unique():
-        rows = (table["procedure_id"] == procedure_id).to_numpy()
-        chance[rows] = model.of_procedure(chance[rows])
+    for rows in table.with_row_index("row").group_by("procedure_id").agg("row")["row"]:
+        chance[rows.to_numpy()] = model.of_procedure(chance[rows.to_numpy()])
     table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None))
     alarm = (table["shows_polyp"] < model.threshold).fill_null(False) & (not keep_alarms)
     several = table.filter(alarm).group_by("procedure_id").len().filter(pl.col("len") > 1)
