@@ -85,7 +85,8 @@ def reports() -> list[Report]:
     grey = full.crops["DATA-t0"]
     apart = CountedQuestion(("DATA-t1",), ("DATA-t0", "DATA-t2", "DATA-t3"), False, 0.6)
     joined = CountedQuestion(("DATA-t3",), ("DATA-t4",), True, 0.2)
-    polyps = {"y": (t[0], *t[3:]), "x": t[1:2], "z": t[2:3]}  # the first is wrong
+    doubtful = replace(t[2], shows_polyp=0.71)
+    polyps = {"y": (t[0], *t[3:]), "x": t[1:2], "z": (doubtful,)}  # the first is wrong
     annotated = counted(
         "DATA-A",
         polyps,

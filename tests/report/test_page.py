@@ -92,6 +92,20 @@ def test_a_page_with_only_a_comparison_has_figures_and_no_counts() -> None:
     assert "standard deviation" not in render(replace(EMPTY, comparison=table))
 
 
+def test_polyps_that_may_be_false_alarms_are_among_the_questions() -> None:
+    case = procedure()
+    first, *others = case.counted.groups
+    doubtful = replace(first, tracklets=tuple(replace(t, shows_polyp=0.3) for t in first.tracklets))
+    asked = changed(case, groups=(doubtful, *others))
+    page = ParsedPage(render(replace(EMPTY, procedures=(asked,))))
+    assert "Counted as a polyp: is it? 30 % likely" in page.words
+    assert page.words.index("Counted as a polyp") < page.words.index("Counted as two polyps")
+    assert "2open questions: views to check" in page.words
+    without = ParsedPage(render(replace(EMPTY, procedures=(case,)))).words
+    assert "Counted as a polyp" not in without
+    assert "1open question: views to check" in without
+
+
 def test_texts_from_data_are_escaped() -> None:
     polyps = {
         HTML_INJECTION: (CountedTracklet(HTML_INJECTION, 0, 9, confidence=0.5),),

@@ -66,6 +66,50 @@ def test_a_desk_without_corrections_shows_the_count(desk: Desk, counted_folder: 
         json.dumps(view)
 
 
+def test_polyps_that_may_be_false_alarms_are_asked_about_first(
+    counted_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(counted_folder, tmp_path / "run")
+    path = tmp_path / "run" / "count" / "count.json"
+    summary = json.loads(path.read_text())
+    groups = summary["procedures"][0]["groups"]
+    chances = [0.7, 0.9, 0.8], [0.5, 0.99, 0.6]  # one certain view is enough
+    for group, values in zip(groups, chances, strict=True):
+        for tracklet, chance in zip(group["tracklets"], values, strict=True):
+            tracklet["shows_polyp"] = chance
+    path.write_text(json.dumps(summary))
+    (path.parent / "corrections.jsonl").unlink(missing_ok=True)
+    desk = Desk(tmp_path / "run", Desk(counted_folder).data)
+    doubted = [t["tracklet_id"] for t in groups[0]["tracklets"]]
+
+    def state() -> tuple[int, int, int, int]:
+        row = desk.overview()["procedures"][0]
+        return row["polyps"], n_doubts(), row["questions"], row["answered"]
+
+    def n_doubts() -> int:
+        return sum(question["b"] is None for question in desk.procedure(0)["questions"])
+
+    links = sum(
+        question["b"] is not None and question["close"]
+        for question in desk.procedure(0)["questions"]
+    )
+    assert state() == (2, 1, links + 1, 0)
+    assert desk.count.procedures[0].questions == len(summary["procedures"][0]["to_look_at"]) + 1
+    first = desk.procedure(0)["questions"][0]
+    assert [desk.procedure(0)["tracklets"][row]["id"] for row in first["members"]] == doubted
+    assert (first["probability"], first["change"]) == (0.9, -1)
+    assert first["a"] in first["members"]
+    # A polyp after all: the count stays, and is confirmed; undone, it is asked again.
+    after = desk.correct(0, {"kind": "polyp", "rows": first["members"]})
+    assert (state()[0], n_doubts(), state()[3]) == (2, 0, 1)
+    assert after["low"] is None
+    desk.correct(0, {"kind": "undo", "of": after["undo"]})
+    assert state() == (2, 1, links + 1, 0)
+    # None: its views are removed.
+    desk.correct(0, {"kind": "not_polyp", "rows": first["members"]})
+    assert (state()[0], n_doubts(), state()[3]) == (1, 0, 1)
+
+
 def test_the_best_picture_shows_the_largest_box(desk: Desk) -> None:
     boxes = desk.prepared.detections
     width = 10.0 + np.random.default_rng(0).permutation(boxes.height)

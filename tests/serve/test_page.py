@@ -228,6 +228,38 @@ def test_questions_are_answered_with_three_keys(
     assert PAGE_ERRORS[page] == []
 
 
+def test_whether_a_polyp_is_one_is_asked_and_answered(
+    context: BrowserContext, address: str, counted_folder: Path
+) -> None:
+    def doubt_first_polyp(route: Route) -> None:
+        state = route.fetch().json()
+        rows = state["groups"][0]["rows"]
+        if not any(state["tracklets"][row]["decided"] for row in rows):
+            doubt = {"a": rows[0], "b": None, "members": rows, "others": [], "joined": None}
+            doubt |= {"close": True, "probability": 0.71, "change": -1}
+            state["questions"].insert(0, doubt)
+        route.fulfill(json=state)
+
+    context.route("**/api/procedures/1", doubt_first_polyp)
+    context.route("**/corrections", doubt_first_polyp)
+    page, desk = open_page(context, address), Desk(counted_folder)
+    members = desk.procedure(1)["groups"][0]["rows"]
+    before = count_of(page)
+    assert page.locator("#question").inner_text() == "Is this a polyp?"
+    assert "likely. If it is none, the count becomes 1." in page.locator(".meaning").inner_text()
+    expect(page.locator("#asked-right, #unsure, #not-polyp-left")).to_have_count(0)
+    page.keyboard.press("u")  # no answer to this question
+    for key, kind, count in (("s", "polyp", before), ("d", "not_polyp", before - 1)):
+        page.keyboard.press(key)
+        expect(page.locator("#undo")).to_be_enabled()
+        entry = desk.procedure(1)["log"][-1]
+        assert (entry["kind"], entry["rows"]) == (kind, members)
+        assert count_of(page) == count
+        page.keyboard.press("z")
+        expect(page.locator("#undo")).to_be_disabled()
+    assert PAGE_ERRORS[page] == []
+
+
 def test_the_page_says_how_many_questions_follow_from_an_answer(
     context: BrowserContext, address: str, counted_folder: Path
 ) -> None:

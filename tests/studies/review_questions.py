@@ -4,8 +4,10 @@
 
 COUNT is a folder that `polyplink count` or `run` wrote, TRUTH a data folder with the annotated
 boxes of the same procedures. A view shows the polyp that at least half of its boxes overlap
-(IoU 0.3), or is a false alarm and left out, as a reviewer would dismiss it. Every open question is
-answered with the truth, the first one first, until none is open.
+(IoU 0.3), or is a false alarm. How many counted polyps are asked about, and how many of those
+without such a view, is printed first. Then false alarms are left out, as a reviewer would dismiss
+them, and every open question about a link is answered with the truth, the first one first, until
+none is open.
 """
 
 import argparse
@@ -29,10 +31,8 @@ NEGLIGIBLE = (0.0, 0.01, 0.02, 0.05)  # probabilities of an error
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 1.0)
 
 
-def views_of_polyps(
-    desk: Desk, annotated: pl.DataFrame, index: int
-) -> tuple[Views, np.ndarray, list[str]]:
-    """The counted views of a procedure that show a polyp, their positions, and their polyps."""
+def polyps_of_views(desk: Desk, annotated: pl.DataFrame, index: int) -> list[str]:
+    """The polyp that each counted view of a procedure shows, or `NONE`."""
     solved = desk.solve(index)
     of_procedure = annotated.filter(procedure_id=desk.names[index])
     true_boxes = {
@@ -42,11 +42,28 @@ def views_of_polyps(
     table = solved.table[solved.counted]
     rows, view = box_rows(table)
     boxes = desk.prepared.detections[rows].select("frame", *BOX).to_numpy().astype(float)
-    polyps = [polyp_of_view(boxes[view == k], true_boxes) for k in range(table.height)]
+    return [polyp_of_view(boxes[view == k], true_boxes) for k in range(table.height)]
+
+
+def doubts(desk: Desk, annotated: pl.DataFrame, index: int) -> np.ndarray:
+    """Numbers of counted and false polyps of a procedure, and those asked about of each (4,)."""
+    solved = desk.solve(index)
+    shown = dict(zip(solved.counted, polyps_of_views(desk, annotated, index), strict=True))
+    real = {solved.polyps[row] for row, polyp in shown.items() if polyp != NONE}
+    counted = {solved.polyps[row] for row in shown}
+    asked = {solved.polyps[rows[0]] for rows, _ in solved.doubtful}
+    return np.array([len(counted), len(counted - real), len(asked), len(asked - real)])
+
+
+def views_of_polyps(
+    desk: Desk, annotated: pl.DataFrame, index: int
+) -> tuple[Views, np.ndarray, list[str]]:
+    """The counted views of a procedure that show a polyp, their positions, and their polyps."""
+    solved, polyps = desk.solve(index), polyps_of_views(desk, annotated, index)
     real = [k for k, polyp in enumerate(polyps) if polyp != NONE]
     views = solved.views
     assert views is not None
-    positions = table["position"].to_numpy()
+    positions = solved.table[solved.counted]["position"].to_numpy()
     return views.take(np.array(real, int)), positions[real], [polyps[k] for k in real]
 
 
@@ -82,6 +99,14 @@ def main() -> None:
         if desk.solve(index).views is not None
     ]
     procedures = [procedure for procedure in all_procedures if procedure[2]]
+
+    counted, false, asked, false_asked = np.sum(
+        [doubts(desk, annotated, index) for index in range(len(desk.names))], axis=0
+    )
+    print(
+        f"asked whether they are one: {asked} of {counted} counted polyps, {false_asked} of the "
+        f"{false} false ones"
+    )
 
     # Decisions by the probability of an error that the links state.
     decisions: dict[bool, list[tuple[float, bool]]] = {False: [], True: []}  # by joined

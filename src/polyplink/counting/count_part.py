@@ -28,6 +28,7 @@ from polyplink.counting.result import (
     CountedProcedure,
     CountedQuestion,
     CountedTracklet,
+    doubt_of,
 )
 from polyplink.data.faults import LEFT_OUT
 from polyplink.data.origin import read_origin
@@ -157,11 +158,15 @@ def count_messages(
     # What was left out.
     omitted = _left_out_messages(lost, part.screened.alarms, prepared.settings)
 
-    # Procedures of one view, without a frame rate, and without a polyp.
+    # Procedures of one view that no question is about, without a frame rate, without a polyp.
     n_views = {
         procedure.procedure_id: len(procedure.identities.labels) for procedure in part.procedures
     }
-    single = [name for name, n in n_views.items() if n == 1]
+    single = [
+        procedure.procedure_id
+        for procedure in part.procedures
+        if procedure.table.height == 1 and doubt_of(procedure.table["shows_polyp"]) is None
+    ]
     if single:
         warnings.append(Message("one_view", named_procedures(single)))
     without_rate = _procedures_without_rate(prepared)

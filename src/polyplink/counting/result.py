@@ -5,7 +5,7 @@ take number, interval, links to review and warnings from here, so that none of t
 only the report draws (crops, similarities, true polyps) is in `report.contents`, and never stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -21,6 +21,7 @@ from polyplink.counting.interval import Cover, Coverage
 from polyplink.tracklets.settings import PrepareSettings
 
 FILE = "count.json"
+SURE = 0.98  # probability of showing a polyp from which a view raises no question
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,29 @@ class CountedPolyp:
     size_low_mm: float | None = None
     size_high_mm: float | None = None
     adenoma: float | None = None
+
+    @property
+    def doubt(self) -> float | None:
+        """The probability that it is a polyp, if this is a question to review, see `doubt_of`."""
+        return doubt_of(tracklet.shows_polyp for tracklet in self.tracklets)
+
+
+def doubt_of(chances: Iterable[float | None]) -> float | None:
+    """Probability that a counted polyp is one, if it is low enough to be reviewed; else None.
+
+    It is that of the view that shows a polyp most probably: views of one false alarm are alike.
+
+    Args:
+        chances: Probability that each of its views shows a polyp; None where unknown, as for
+            annotated boxes, which raise no question.
+
+    Example:
+        >>> doubt_of([0.7, 0.9]), doubt_of([0.7, 0.99]), doubt_of([0.7, None])
+        (0.9, None, None)
+    """
+    known = [1.0 if chance is None else chance for chance in chances]
+    highest = max(known, default=1.0)
+    return highest if highest < SURE else None
 
 
 @dataclass(frozen=True)
@@ -118,6 +142,16 @@ class CountedProcedure:
     groups: tuple[CountedPolyp, ...] = ()
     alarms: tuple[CountedTracklet, ...] = ()
     to_look_at: tuple[CountedQuestion, ...] = ()
+
+    @property
+    def doubtful(self) -> list[CountedPolyp]:
+        """The polyps that may be false alarms."""
+        return [polyp for polyp in self.groups if polyp.doubt is not None]
+
+    @property
+    def questions(self) -> int:
+        """Number of links and of polyps to review."""
+        return len(self.to_look_at) + len(self.doubtful)
 
 
 @dataclass(frozen=True)
@@ -202,8 +236,8 @@ class Count:
 
     @property
     def questions(self) -> int:
-        """Number of links to review in all procedures."""
-        return sum(len(procedure.to_look_at) for procedure in self.procedures)
+        """Number of links and of polyps to review in all procedures."""
+        return sum(procedure.questions for procedure in self.procedures)
 
     @property
     def point(self) -> OperatingPoint:

@@ -288,7 +288,7 @@ def _count_table(report: Report) -> Table:
             str(counted.tracklets),
             Texts().count(counted.polyps, counted.low, counted.high),
             *true,
-            str(len(counted.to_look_at)),
+            str(counted.questions),
         )
     return table
 

@@ -13,7 +13,7 @@ from jinja2 import Environment
 from numpy.typing import NDArray
 
 from polyplink.core.artefacts import write_text
-from polyplink.counting.result import CountedPolyp, CountedTracklet
+from polyplink.counting.result import CountedPolyp, CountedProcedure, CountedTracklet
 from polyplink.data.files.images import data_uri, encode_jpeg
 from polyplink.data.vocabulary import is_simulated
 from polyplink.evaluate.intervals import FEWEST
@@ -138,7 +138,7 @@ def _context(report: Report) -> dict[str, Any]:
     questions = [
         (section, question)
         for section in sections
-        for question in section.procedure.counted.to_look_at
+        for question in questions_of(section.procedure.counted)
     ]
     questions.sort(key=lambda of_section: of_section[1].confidence)
     counted = [p.counted for p in report.procedures]
@@ -167,6 +167,50 @@ def _context(report: Report) -> dict[str, Any]:
         "hues": HUES,
         "most_of_side": MOST_OF_SIDE,
     }
+
+
+class ListedQuestion(NamedTuple):
+    """A question of the report.
+
+    Attributes:
+        text: Key of what was counted.
+        polyps: Names of the polyps that it is about, one or two.
+        sides: Ids of the tracklets on each side, one or two.
+        confidence: Probability that what was counted is right.
+    """
+
+    text: str
+    polyps: tuple[str, ...]
+    sides: tuple[tuple[str, ...], ...]
+    confidence: float
+
+
+def questions_of(counted: CountedProcedure) -> list[ListedQuestion]:
+    """The questions of a procedure: links, and polyps that may be false alarms."""
+    polyp_of = {
+        tracklet.tracklet_id: polyp.polyp
+        for polyp in counted.groups
+        for tracklet in polyp.tracklets
+    }
+    links = [
+        ListedQuestion(
+            "report.counted_one" if question.joined else "report.counted_two",
+            tuple(dict.fromkeys(polyp_of[side[0]] for side in (question.members, question.others))),
+            (question.members, question.others),
+            question.confidence,
+        )
+        for question in counted.to_look_at
+    ]
+    doubts = [
+        ListedQuestion(
+            "report.counted_polyp",
+            (polyp.polyp,),
+            (tuple(tracklet.tracklet_id for tracklet in polyp.tracklets),),
+            polyp.doubt or 0.0,
+        )
+        for polyp in counted.doubtful
+    ]
+    return [*doubts, *links]
 
 
 def _methods_svg(comparison: "Comparison | None") -> str:

@@ -47,8 +47,11 @@ from polyplink.serve.pictures import PICTURES_CACHED, Mask, Pictures, parse_mask
 from polyplink.serve.possible_misses import Place, possible_misses
 from polyplink.serve.solved import (
     Solved,
+    chances_of,
     constraints_of,
     corrected_messages,
+    doubtful_polyps,
+    doubts_answered,
     log_rows,
     question_facts,
     rows_left,
@@ -247,8 +250,12 @@ class Desk:
         left_out = ({*alarms} - decided.restored) | decided.removed
         counted = [row for row, tracklet_id in enumerate(ids) if tracklet_id not in left_out]
         polyps: list[int | None] = [None] * len(ids)
+        before = self.count.procedures[self.names.index(name)]
+        answered = doubts_answered(before, decided)
         if not counted:
-            return Solved(table, log, outdated, decided, counted, None, None, polyps, [])
+            return Solved(
+                table, log, outdated, decided, counted, None, None, polyps, [], [], answered
+            )
         counted_table = table[counted]
         vectors = self.row_vectors(table)[counted]
         views = views_to_link(self.prepared, counted_table, vectors)
@@ -258,7 +265,9 @@ class Desk:
             polyps[row] = label
         _, apart = constraints.closure(len(counted))
         alike = alike_together(self.point, views, identities.labels, apart)
-        return Solved(table, log, outdated, decided, counted, views, identities, polyps, alike)
+        doubtful = doubtful_polyps(before, table, polyps, decided)
+        linked = (views, identities, polyps, alike)
+        return Solved(table, log, outdated, decided, counted, *linked, doubtful, answered)
 
     def _duration(self, name: str) -> float:
         """Length of the recording, seconds."""
@@ -420,7 +429,7 @@ class Desk:
                 | {
                     "tracklets": len(solved.counted),
                     "alarms": solved.table.height - len(solved.counted),
-                    "questions": sum(question.close for question in solved.questions),
+                    "questions": solved.n_open,
                     "answered": solved.answered,
                     "conflicts": len(solved.decided.set_aside),
                 }
@@ -480,10 +489,7 @@ class Desk:
                 for missed in solved.decided.missed
             ],
             "tracklets": tracklets,
-            "questions": [
-                question_facts(question, solved.counted)
-                for question in sorted(solved.questions, key=lambda question: not question.close)
-            ],
+            "questions": question_facts(solved, tracklets),
             "places": [
                 {
                     "frame": place.frame,
@@ -538,9 +544,7 @@ class Desk:
                 scores[i] = None if np.isnan(score) else rounded_probability(score)
         pairs = (*solved.decided.must, *solved.decided.cannot)
         decided = {i for pair in pairs for i in pair} | solved.decided.restored
-        counted = self.count.procedures[self.names.index(name)]
-        listed = (*counted.alarms, *(t for group in counted.groups for t in group.tracklets))
-        chance = {tracklet.tracklet_id: tracklet.shows_polyp for tracklet in listed}
+        chance = chances_of(self.count.procedures[self.names.index(name)])
         entries = []
         for i, row in enumerate(solved.table.iter_rows(named=True)):
             boxes = self._area[row["offset"] : row["offset"] + row["n"] : stride][: row["n_crops"]]

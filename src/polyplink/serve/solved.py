@@ -19,7 +19,7 @@ from polyplink.counting.corrections import (
 )
 from polyplink.counting.count_part import named_procedures
 from polyplink.counting.link import alike_messages
-from polyplink.counting.result import Count
+from polyplink.counting.result import Count, CountedProcedure, doubt_of
 
 
 class Solved(NamedTuple):
@@ -36,6 +36,9 @@ class Solved(NamedTuple):
         identities: The identities of these tracklets; None if there are none.
         polyps: Index of the polyp of each row; None for tracklets that are not linked.
         alike: Pairs of polyps that look alike in the same frames and were not called different.
+        doubtful: Polyps that may be false alarms and were not confirmed, as the rows of their
+            tracklets, each with the probability that it is a polyp.
+        doubts_answered: Number of polyps that the count doubts and that were answered.
     """
 
     table: pl.DataFrame
@@ -47,6 +50,8 @@ class Solved(NamedTuple):
     identities: Identities | None
     polyps: list[int | None]
     alike: list[tuple[int, int]]
+    doubtful: list[tuple[list[int], float]]
+    doubts_answered: int
 
     def is_joined(self, answer: Correction) -> bool | None:
         """Whether the pair of an answer is counted as one polyp; None if one is not counted."""
@@ -64,7 +69,12 @@ class Solved(NamedTuple):
         asked_again = [
             {answer.joined, self.is_joined(answer)} == {True, False} for answer in latest.values()
         ]
-        return len(latest) - sum(asked_again)
+        return len(latest) - sum(asked_again) + self.doubts_answered
+
+    @property
+    def n_open(self) -> int:
+        """Number of open questions."""
+        return len(self.doubtful) + sum(question.close for question in self.questions)
 
     @property
     def corrected(self) -> bool:
@@ -88,6 +98,41 @@ class Solved(NamedTuple):
     def questions(self) -> list[Question]:
         """The decisions to review."""
         return [] if self.identities is None else self.identities.questions
+
+
+def chances_of(counted: CountedProcedure) -> dict[str, float | None]:
+    """Probability that each tracklet of a procedure shows a polyp, by its id."""
+    listed = (*counted.alarms, *(t for polyp in counted.groups for t in polyp.tracklets))
+    return {tracklet.tracklet_id: tracklet.shows_polyp for tracklet in listed}
+
+
+def doubtful_polyps(
+    counted: CountedProcedure,
+    table: pl.DataFrame,
+    polyps: Sequence[int | None],
+    decided: Decided,
+) -> list[tuple[list[int], float]]:
+    """`Solved.doubtful` of a procedure; what is least likely a polyp comes first."""
+    chances, ids = chances_of(counted), table["tracklet_id"].to_list()
+    rows_of: dict[int, list[int]] = {}
+    for row, polyp in enumerate(polyps):
+        if polyp is not None:
+            rows_of.setdefault(polyp, []).append(row)
+    doubtful = []
+    for rows in rows_of.values():
+        doubt = doubt_of(chances.get(table["whole"][row]) for row in rows)
+        if doubt is not None and decided.restored.isdisjoint(ids[row] for row in rows):
+            doubtful.append((rows, doubt))
+    return sorted(doubtful, key=lambda polyp: polyp[1])
+
+
+def doubts_answered(counted: CountedProcedure, decided: Decided) -> int:
+    """Number of doubtful polyps of a count that were confirmed, or have no view left."""
+    answered = 0
+    for polyp in counted.doubtful:
+        ids = {tracklet.tracklet_id for tracklet in polyp.tracklets}
+        answered += ids <= decided.removed or not ids.isdisjoint(decided.restored)
+    return answered
 
 
 def corrected_messages(count: Count, solved: Mapping[str, Solved]) -> list[Message]:
@@ -189,19 +234,44 @@ def log_rows(solved: Solved, rate: float) -> list[dict[str, Any]]:
     ]
 
 
-def question_facts(question: Question, counted: Sequence[int]) -> dict[str, Any]:
-    """A question about rows of the procedure; `counted` are the linked rows."""
-    a, b = (counted[i] for i in question.pair)
-    return {
-        "a": a,
-        "b": b,
-        "members": [counted[i] for i in question.members],
-        "others": [counted[i] for i in question.others],
-        "joined": question.joined,
-        "close": question.close,
-        "probability": rounded_probability(question.probability),
-        "change": question.change,
-    }
+def question_facts(solved: Solved, tracklets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The questions of a procedure for the page, the first to be asked first.
+
+    Doubtful polyps come first, because a link to a false alarm needs no answer. They have no `b`:
+    only the polyp of `a` is shown.
+
+    Args:
+        solved: The procedure.
+        tracklets: Its tracklets, from `Desk.procedure`.
+    """
+    doubts = [
+        {
+            "a": max(rows, key=lambda row: float(tracklets[row]["area"])),
+            "b": None,
+            "members": rows,
+            "others": [],
+            "joined": None,
+            "close": True,
+            "probability": rounded_probability(chance),
+            "change": -1,
+        }
+        for rows, chance in solved.doubtful
+    ]
+    counted = solved.counted
+    links = [
+        {
+            "a": counted[question.pair[0]],
+            "b": counted[question.pair[1]],
+            "members": [counted[i] for i in question.members],
+            "others": [counted[i] for i in question.others],
+            "joined": question.joined,
+            "close": question.close,
+            "probability": rounded_probability(question.probability),
+            "change": question.change,
+        }
+        for question in sorted(solved.questions, key=lambda question: not question.close)
+    ]
+    return [*doubts, *links]
 
 
 def constraints_of(decided: Decided, ids: Sequence[str]) -> Constraints:

@@ -18,6 +18,12 @@ export function shownQuestions({ procedure, further }) {
   return further ? [...close, ...procedure.questions.filter((one) => !one.close)] : close;
 }
 
+/** Whether a question is about one polyp, and not about a link of two. */
+export const isDoubt = (question) => question.b === null;
+
+/** The rows of the views that a question shows. */
+const viewsAsked = (question) => isDoubt(question) ? [question.a] : [question.a, question.b];
+
 export const pictureOf = (index, row, k, size) =>
   `/api/procedures/${index}/tracklets/${row}/pictures/${k}.jpg?size=${size}`;
 
@@ -304,7 +310,7 @@ function timeline(state) {
   const out = views.filter((view) => view.polyp === null);
   const leftOut = out.length ? [[null, out]] : [];
   const question = shownQuestions(state)[state.question];
-  const pair = question ? [question.a, question.b] : [];
+  const pair = question ? viewsAsked(question) : [];
   const bars = [
     ...[...lanes, ...leftOut].flatMap(([, inLane]) => inLane.map((view) => `bar-${view.row}`)),
     ...procedure.missed.map((one) => `bar-${one.id}`),
@@ -358,7 +364,7 @@ const addedPolyp = (place, one) =>
 
 function polyps(state) {
   const { procedure } = state;
-  const open = new Set(shownQuestions(state).flatMap((one) => [one.a, one.b]));
+  const open = new Set(shownQuestions(state).flatMap(viewsAsked));
   return h("section", { class: "polyps", "aria-labelledby": "polyps" },
     h("div", { class: "title" }, h("h2", { id: "polyps" }, t("column.polyps")),
       h("p", { class: "soft" }, t("views.hint"), h("span", { class: "hint" }, " ", t("selected.hint")))),
@@ -491,34 +497,46 @@ export function questionCard(state) {
         button("further", count("question.further", further), { id: "further" })));
   }
   const question = questions[state.question];
+  const doubt = isDoubt(question);
   const [a, b] = [procedure.tracklets[question.a], procedure.tracklets[question.b]];
   const other = procedure.polyps + question.change;
   return h("section", { class: "question", "aria-labelledby": "question", id: "card" },
-    h("div", { class: "title" }, h("h2", { id: "question", tabindex: -1 }, t("question")),
+    h("div", { class: "title" },
+      h("h2", { id: "question", tabindex: -1 }, t(doubt ? "doubt" : "question")),
       h("p", { class: "soft", title: t("question.order") },
         t("question.place", { k: state.question + 1, n }))),
     h("div", { class: "pair" },
-      side(state, a, "left", "1", question.members),
-      side(state, b, "right", "2", question.others)),
-    h("p", { class: "meaning" },
-      t(question.joined ? "question.joined" : "question.apart"), " ",
-      question.change === null ? null : question.change === 0
-        ? t("question.stays", { n: procedure.polyps })
-        : t(question.joined ? "question.if_different" : "question.if_same", { n: other })),
-    h("div", { class: "answers", role: "group", "aria-labelledby": "question" },
-      button("same", t("same"), { key: "s", id: "same" }),
-      button("different", t("different"), { key: "d", id: "different" }),
-      button("unsure", t("unsure"), { key: "u", id: "unsure" })),
+      side(state, a, "left", "1", question.members, { removable: !doubt }),
+      !doubt && side(state, b, "right", "2", question.others)),
+    h("p", { class: "meaning" }, doubt
+      ? t("doubt.counted", { p: share(question.probability), n: other })
+      : [
+        t(question.joined ? "question.joined" : "question.apart"), " ",
+        question.change === null ? null : question.change === 0
+          ? t("question.stays", { n: procedure.polyps })
+          : t(question.joined ? "question.if_different" : "question.if_same", { n: other }),
+      ]),
+    h("div", { class: "answers", role: "group", "aria-labelledby": "question" }, doubt
+      ? [
+        button("same", t("doubt.yes"), { key: "s", id: "same" }),
+        button("different", t("not_polyp"), { key: "d", id: "different" }),
+      ]
+      : [
+        button("same", t("same"), { key: "s", id: "same" }),
+        button("different", t("different"), { key: "d", id: "different" }),
+        button("unsure", t("unsure"), { key: "u", id: "unsure" }),
+      ]),
     n > 1 && h("div", { class: "turns" },
       button("question_back", t("question.back"), { key: "p", id: "question-back", class: "quiet" }),
       button("question_later", t("question.later"),
         { key: "n", id: "question-later", class: "quiet" })),
     h("details", { class: "small" }, h("summary", {}, t("details")),
-      h("p", { class: "soft" }, t("researcher.question", { p: share(question.probability) }),
-        " · ", `${a.id}, ${b.id}`)));
+      h("p", { class: "soft" },
+        t(doubt ? "researcher.doubt" : "researcher.question", { p: share(question.probability) }),
+        " · ", doubt ? a.id : `${a.id}, ${b.id}`)));
 }
 
-function side(state, view, name, key, rows) {
+function side(state, view, name, key, rows, { removable = true } = {}) {
   const k = state.steps.get(view.row) ?? view.best;
   const rest = rows.filter((row) => row !== view.row).slice(0, NEIGHBOURS)
     .map((row) => state.procedure.tracklets[row]);
@@ -545,7 +563,7 @@ function side(state, view, name, key, rows) {
       })),
     h("p", { class: "caption" }, chip(view.polyp), h("b", {}, clock(view.start_s)),
       h("span", { class: "soft" }, `${lasting(view.end_s - view.start_s)} s`),
-      button("not_polyp", t("not_polyp"), {
+      removable && button("not_polyp", t("not_polyp"), {
         "data-row": view.row, class: "quiet small", id: `not-polyp-${name}`,
         "aria-label": `${t("not_polyp")}: ${label}`,
       })),

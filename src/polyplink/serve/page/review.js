@@ -7,6 +7,7 @@ import { show } from "./dom.js";
 import {
   bar, footer, handOff, keysSheet, matchingProcedures, moveChoice, notice, openPlaces,
   openQuestions, overviewPage, pictureOf, procedurePage, selection, shownQuestions, toast,
+  isDoubt,
 } from "./parts.js";
 import { clock, count, interval, loadWords, number, speak, t } from "./words.js";
 import { Viewer } from "./viewer.js";
@@ -321,7 +322,10 @@ const targetFrame = () => {
 const answer = async (kind) => {
   const question = questionShown();
   if (!question || Date.now() - state.turned < SETTLE) return; // it is not yet read
-  await correct({ kind, a: question.a, b: question.b });
+  if (isDoubt(question)) {
+    if (kind === "unsure") return; // it stays open
+    await correct({ kind: kind === "same" ? "polyp" : "not_polyp", rows: question.members });
+  } else await correct({ kind, a: question.a, b: question.b });
   if (!questionShown()) toCard(); // the last one: its buttons have gone, and the card has moved
 };
 
