@@ -252,10 +252,9 @@ class Desk:
         polyps: list[int | None] = [None] * len(ids)
         before = self.count.procedures[self.names.index(name)]
         answered = doubts_answered(before, decided)
+        solved = Solved(table, log, outdated, decided, counted, polyps, answered)
         if not counted:
-            return Solved(
-                table, log, outdated, decided, counted, None, None, polyps, [], [], answered
-            )
+            return solved
         counted_table = table[counted]
         vectors = self.row_vectors(table)[counted]
         views = views_to_link(self.prepared, counted_table, vectors)
@@ -266,8 +265,7 @@ class Desk:
         _, apart = constraints.closure(len(counted))
         alike = alike_together(self.point, views, identities.labels, apart)
         doubtful = doubtful_polyps(before, table, polyps, decided)
-        linked = (views, identities, polyps, alike)
-        return Solved(table, log, outdated, decided, counted, *linked, doubtful, answered)
+        return solved._replace(views=views, identities=identities, alike=alike, doubtful=doubtful)
 
     def _duration(self, name: str) -> float:
         """Length of the recording, seconds."""

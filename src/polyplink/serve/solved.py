@@ -32,13 +32,14 @@ class Solved(NamedTuple):
             present ones is not finished.
         decided: The decisions that follow from them.
         counted: Rows of the tracklets that are linked.
-        views: The views of these tracklets; None if there are none.
-        identities: The identities of these tracklets; None if there are none.
         polyps: Index of the polyp of each row; None for tracklets that are not linked.
+        doubts_answered: Number of polyps of the count that might have been false alarms, and were
+            confirmed or removed.
+        views: The views of the linked tracklets; None if there are none.
+        identities: Their identities; None if there are none.
         alike: Pairs of polyps that look alike in the same frames and were not called different.
         doubtful: Polyps that may be false alarms and were not confirmed, as the rows of their
             tracklets, each with the probability that it is a polyp.
-        doubts_answered: Number of polyps that the count doubts and that were answered.
     """
 
     table: pl.DataFrame
@@ -46,12 +47,12 @@ class Solved(NamedTuple):
     outdated: bool
     decided: Decided
     counted: list[int]
-    views: Views | None
-    identities: Identities | None
     polyps: list[int | None]
-    alike: list[tuple[int, int]]
-    doubtful: list[tuple[list[int], float]]
     doubts_answered: int
+    views: Views | None = None
+    identities: Identities | None = None
+    alike: Sequence[tuple[int, int]] = ()
+    doubtful: Sequence[tuple[list[int], float]] = ()
 
     def is_joined(self, answer: Correction) -> bool | None:
         """Whether the pair of an answer is counted as one polyp; None if one is not counted."""
