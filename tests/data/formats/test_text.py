@@ -9,11 +9,12 @@ from hypothesis import given, settings, strategies as st
 
 from polyplink.core.errors import PolyplinkError
 from polyplink.data.faults import Faults
+from polyplink.data.files.text_tables import read_text_table
 from polyplink.data.formats.assemble import no_number, number
 from polyplink.data.formats.csv import import_csv
 from polyplink.data.formats.frame_names import name_frames
 from polyplink.data.formats.side_tables import number_polyps, read_side_tables, write_side_tables
-from polyplink.data.tables import DataSet, read_text_table
+from polyplink.data.tables import DataSet
 from tests.data.sample_sets import box_sets
 from tests.data.videos import write_video
 
@@ -22,17 +23,17 @@ def test_texts_are_not_converted_to_numbers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     for text in ("id, x\n001,1.50\n", "id;x\n001;1.50\n", "id\tx\r\n001\t1.50\r\n"):
         path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-        table = read_text_table(path)
+        table = read_text_table(path, ["id"])
         assert table.columns == ["id", "x"]
         assert table.row(0) == ("001", "1.50")
     path.write_text('id,x\n"two\nlines, and ""more""",é\n')
-    assert read_text_table(path).row(0) == ('two\nlines, and "more"', "é")
+    assert read_text_table(path, ["id"]).row(0) == ('two\nlines, and "more"', "é")
 
 
 def test_invalid_tables_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     with pytest.raises(PolyplinkError, match=r"a\.csv is missing; check the path"):
-        read_text_table(path)
+        read_text_table(path, "a")
     for content, message in (
         (b"", "is not a table"),
         (b"a;b\n1;2\n\n1;2;3\n", "is not a table .line 4 has 3 values, its header 2"),
@@ -43,7 +44,7 @@ def test_invalid_tables_are_refused(tmp_path: Path) -> None:
     ):
         path.write_bytes(content)
         with pytest.raises(PolyplinkError, match=message):
-            read_text_table(path)
+            read_text_table(path, "a")
 
 
 def test_numbers_are_parsed_and_other_texts_are_marked() -> None:
@@ -186,6 +187,19 @@ def test_a_table_without_a_needed_column_is_refused(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(PolyplinkError, match=f"no column '{column}'; write the columns"):
             import_csv(path, size=(64, 48))
+
+
+@pytest.mark.parametrize("row", ["v,0,10,12,20,20", "v,1,10,10,20,20", "v;0;1,5;12.5;-3;4"])
+def test_a_table_of_boxes_without_a_header_is_named_as_such(tmp_path: Path, row: str) -> None:
+    (tmp_path / "boxes.csv").write_text(f"{row}\n{row}\n")
+    line = r"boxes.csv seems to have no header: .* number [01]; write .*: procedure_id, frame, x, y"
+    with pytest.raises(PolyplinkError, match=line):
+        import_csv(tmp_path, size=(64, 48))
+    (tmp_path / "boxes.csv").write_text(f"{HEADER.strip()},2026\nv,0,1,2,3,4,,,,\n")
+    assert import_csv(tmp_path, size=(64, 48)).data.detections.height == 1
+    (tmp_path / "polyps.csv").write_text("p,v,7\n")
+    with pytest.raises(PolyplinkError, match=r"polyps.csv .* number 7; .*: polyp_id, procedure_id"):
+        import_csv(tmp_path, size=(64, 48))
 
 
 @pytest.mark.parametrize(

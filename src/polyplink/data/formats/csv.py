@@ -15,6 +15,7 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import ImportOptionError, PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.faults import Faults, leave_out, place_text
+from polyplink.data.files.text_tables import read_raw_table, read_text_table
 from polyplink.data.formats.assemble import (
     BoxImport,
     ReadOptions,
@@ -25,14 +26,7 @@ from polyplink.data.formats.assemble import (
 )
 from polyplink.data.formats.format import Format, by_item
 from polyplink.data.formats.side_tables import whole_polyp_ids, write_side_tables
-from polyplink.data.tables import (
-    DETECTIONS,
-    DataSet,
-    Imported,
-    csv_text,
-    read_raw_table,
-    read_text_table,
-)
+from polyplink.data.tables import DETECTIONS, DataSet, Imported, csv_text
 
 _NAMES = ("detections.csv", "boxes.csv")
 _BOX = ("frame", "x", "y", "w", "h")
@@ -54,7 +48,8 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
         PolyplinkError: If the file is missing or not a table, lacks a column, or has the scores
             under another name.
     """
-    table = read_text_table(path)
+    needed = ("procedure_id", *_BOX)
+    table = read_text_table(path, needed)
     if {"video_id", "procedure_id"} <= set(table.columns):
         raise PolyplinkError(
             f"{path} has the columns procedure_id and video_id, which mean the same",
@@ -71,10 +66,10 @@ def read_box_rows(path: Path, faults: Faults) -> pl.DataFrame:
             f"{path} has a column {like_score[0]!r}, but no column 'score'",
             "rename it, or remove it if people drew the boxes",
         )
-    missing = [name for name in ("procedure_id", *_BOX) if name not in known_columns]
+    missing = [name for name in needed if name not in known_columns]
     if missing:
         spelt = next((name for name in unknown_columns if name.lower() == missing[0]), None)
-        columns = ", ".join(("procedure_id", *_BOX))
+        columns = ", ".join(needed)
         hint = f"write the columns {columns}" if spelt is None else f"rename the column {spelt!r}"
         raise PolyplinkError(f"{path} has no column {missing[0]!r}", hint)
     is_row = table.select(pl.any_horizontal(pl.all().is_not_null())).to_series()

@@ -15,6 +15,7 @@ from polyplink.core.messages import Message
 from polyplink.data.faults import Faults, with_value
 from polyplink.data.files.folders import IMAGE_ENDINGS
 from polyplink.data.files.images import Pixels, decode_image, image_size
+from polyplink.data.files.text_tables import read_text_table
 from polyplink.data.files.trees import image_names
 from polyplink.data.formats.assemble import (
     BoxImport,
@@ -35,7 +36,7 @@ from polyplink.data.formats.frame_names import (
     only_frames,
 )
 from polyplink.data.formats.side_tables import whole_polyp_ids
-from polyplink.data.tables import Imported, read_text_table
+from polyplink.data.tables import Imported
 
 _CHUNK = 200  # masks that a worker reads at a time
 _TOUCHING = np.ones((3, 3), dtype=np.int8)  # pixels that touch at a corner are connected
@@ -213,8 +214,9 @@ def _frame_table(path: Path, first: int) -> pl.DataFrame:
         PolyplinkError: If a column is missing, a frame is not a whole number, or an image has
             several rows.
     """
-    table = whole_polyp_ids(read_text_table(path))
-    missing = sorted({"image", "procedure_id"} - {*table.columns})
+    needed = ("image", "procedure_id")
+    table = whole_polyp_ids(read_text_table(path, needed))
+    missing = sorted({*needed} - {*table.columns})
     if missing:
         raise PolyplinkError(
             f"{path} has no column {', '.join(missing)}", "write image and procedure_id"

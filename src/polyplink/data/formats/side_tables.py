@@ -14,6 +14,7 @@ from polyplink.core.artefacts import write_text
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.data.faults import Faults
+from polyplink.data.files.text_tables import read_text_table
 from polyplink.data.tables import (
     POLYPS,
     PROCEDURES,
@@ -22,7 +23,6 @@ from polyplink.data.tables import (
     absolute_sources,
     check,
     csv_text,
-    read_text_table,
 )
 
 KEYS = ["procedure_id", "polyp_id"]
@@ -57,7 +57,7 @@ def read_side_tables(folder: Path, faults: Faults) -> tuple[pl.DataFrame, pl.Dat
         if not (folder / name).is_file():
             tables.append(pl.DataFrame(schema={key: c.dtype for key, c in columns.items()}))
             continue
-        table = read_text_table(folder / name)
+        table = read_text_table(folder / name, [key for key in columns if key in KEYS])
         # Without blank rows.
         table = whole_polyp_ids(table.filter(pl.any_horizontal(pl.all().is_not_null())))
         schema = {key: replace(c, nullable=key not in KEYS) for key, c in columns.items()}

@@ -34,6 +34,7 @@ from polyplink.data.files.folders import (
     read_small,
 )
 from polyplink.data.files.image_names import member_name
+from polyplink.data.files.text_tables import read_text_table
 from polyplink.data.files.trees import decode_text
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.formats.format import RELEASED, Format, ImportOptions
@@ -41,15 +42,7 @@ from polyplink.data.protocols import split_by_rule
 from polyplink.data.sets import layout
 from polyplink.data.sets.layout import Edges, Release
 from polyplink.data.sets.voc import VocObject, parse_voc
-from polyplink.data.tables import (
-    POLYPS,
-    PROCEDURES,
-    Column,
-    DataSet,
-    Imported,
-    check,
-    read_text_table,
-)
+from polyplink.data.tables import POLYPS, PROCEDURES, Column, DataSet, Imported, check
 from polyplink.data.vocabulary import SIMULATED, normalise_location
 
 DATASET = "real-colon"
@@ -252,7 +245,7 @@ def read_tables(source: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
         path = source / name
         if not path.is_file():
             raise PolyplinkError(f"{path} is missing", "download it from the release of REAL-Colon")
-        table = read_text_table(path)
+        table = read_text_table(path, columns)
         missing = [column for column in columns if column not in table.columns]
         if missing:
             raise PolyplinkError(
