@@ -218,6 +218,20 @@ def test_images_of_a_table_made_on_windows_are_used(tmp_path: Path) -> None:
     assert data.detections["image"].to_list() == ["img/1.png"]
 
 
+def test_an_error_in_a_source_names_the_format_that_was_tried(tmp_path: Path) -> None:
+    table = tmp_path / "gt.csv"
+    table.write_text("frame,id,left,top\n1,1,2,3\n")
+    refused = polyplink("import", "csv", table, tmp_path / "out")
+    line = f"polyplink: format csv: {table} has no column 'procedure_id'; write the columns"
+    assert_refused(refused, line)
+    refused = polyplink("run", table, "--boxes", "csv", "--out", tmp_path / "run")
+    assert_refused(refused, line)
+    write_boxes("csv", tmp_path)  # without a size
+    refused = polyplink("run", tmp_path / "boxes.csv", "--boxes", "csv", "--out", tmp_path / "run")
+    assert_refused(refused, "format csv: procedure case7: width and height")
+    assert "give its recording with --recording FILE" in refused.stderr
+
+
 def test_an_archive_that_a_format_does_not_read_is_to_be_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w") as archive:

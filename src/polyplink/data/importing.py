@@ -107,6 +107,8 @@ def import_folder(
                 progress=progress,
                 **options,
             )
+    except PolyplinkError as error:
+        raise type(error)(f"format {data_format}: {error.what}", error.hint) from error
     except OSError as error:  # no permission to read
         raise PolyplinkError(
             f"{error.filename or 'the source'}: {error.strerror or error}",
