@@ -245,9 +245,8 @@ def fit_boxes(
     ]
     boxes = apply_rules(boxes, rules, faults, show=_SIDES)
     edges = [_X, _Y, _RIGHT, _BOTTOM]
-    if border != "pixels":
-        kind = Message("import.clipped" if border == "clip" else "import.over_the_edge")
-        faults.warn_rows(kind, boxes.filter(OVER_THE_EDGE))
+    kind = Message("import.over_the_edge" if border == "keep" else "import.clipped")
+    faults.warn_rows(kind, boxes.filter(OVER_THE_EDGE))
     if border == "clip":
         edges = [_clamp(e, size) for e, size in zip(edges, _SIZES, strict=True)]
     elif border == "pixels":
