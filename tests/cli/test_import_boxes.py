@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFilter
+from PIL import Image, ImageFilter, ImageOps
 
 from polyplink import merge_data
 from polyplink.data.empty import empty_files, read_empty
@@ -276,6 +276,31 @@ def test_grey_areas_of_masks_that_are_not_read_are_warned_of(tmp_path: Path) -> 
         assert data.detections["w"].len() == 1
         lines = map(str, read_warnings(out))
         assert sum("dark grey area, not read" in line for line in lines) == warnings
+
+
+def test_inverted_masks_are_refused_and_a_polyp_that_fills_the_image_is_warned_of(
+    tmp_path: Path,
+) -> None:
+    source, masks = tmp_path / "set", tmp_path / "set" / "masks"
+    for number in range(3):
+        write_image(source / "images" / f"{number}.png")
+        write_mask(masks / f"{number}.png", (10, 12, 20, 16))
+        with Image.open(masks / f"{number}.png") as mask:
+            ImageOps.invert(mask).save(masks / f"{number}.png")
+    refused = polyplink("import", "masks", source, tmp_path / "out")
+    assert_refused(refused, "3 of 3 masks are bright in most of the image and at its four edges")
+    write_mask(masks / "2.png", (0, 0, 70, 40))  # at three edges
+    assert_refused(polyplink("import", "masks", source, tmp_path / "out"), "2 of 3 masks")
+    background = (0, 0, 70, 50)
+    write_mask(masks / "1.png", background, (10, 12, 20, 16), numbers=True)
+    assert_refused(polyplink("import", "masks", source, tmp_path / "out"), "2 of 3 masks")
+    write_mask(masks / "1.png", (10, 12, 20, 16))
+    data = import_data("masks", source, tmp_path / "out")
+    sides = data.detections.sort("frame").select(*"xywh").rows()
+    assert sides == [background, (10, 12, 20, 16), (0, 0, 70, 40)]
+    (warning,) = [w for w in map(str, read_warnings(tmp_path / "out")) if "four edges" in w]
+    assert "1 x mask that is bright" in warning
+    assert "(0.png)" in warning
 
 
 def test_masks_have_the_names_of_their_images_with_an_addition(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from polyplink.core.errors import PolyplinkError
@@ -45,6 +46,7 @@ _GREY_SHARE = 0.1  # of the pixels of a photograph, at least, are between dark a
 _GREY_LEVELS = 50  # different ones, at least
 _DIM = 1 / 8  # of the brightest pixel: darker pixels are background with the noise of JPEG
 _DIM_SIDE = 11  # pixels: a dim area with a square of this side is no blurred edge
+_MOST = 1 / 2  # of the pixels of a mask, if bright, are no polyp; of the masks, if inverted
 # Additions of masks to an image's name.
 _MARK = r"(?i)(?:[_-](?:mask|gt|segmentation|polyp|corrected)|^p(\d+))$"
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
@@ -72,7 +74,8 @@ def import_masks(
     of the procedure named as the source; any other file is the only frame of its own procedure. A
     procedure with frames of several sizes becomes one procedure for each size. In SUN-SEG the
     folder of a clip (case20_3) names its case, which is its patient. A photograph in place of a
-    mask, and a mask of another size than its image, are left out.
+    mask, and a mask of another size than its image, are left out. A mask that seems to be inverted
+    is warned of, because a polyp may fill the image.
 
     Args:
         source: The folder that contains both folders.
@@ -86,7 +89,8 @@ def import_masks(
     Raises:
         PolyplinkError: If a folder is missing or contains no readable mask, no mask has the name of
             an image, or `frames.csv` lacks a column, has a frame that is not a whole number or
-            several rows for an image, or lists none of the masks; if strict, at the first fault.
+            several rows for an image, or lists none of the masks, or most masks are inverted; if
+            strict, at the first fault.
     """
     reading = BoxImport(Path(os.path.realpath(source)), **options)  # realpath takes any loop
     faults = reading.faults
@@ -114,6 +118,8 @@ def import_masks(
     names = frames.select("at", "image").rows()
     chunks = [names[i : i + _CHUNK] for i in range(0, len(names), _CHUNK)]
     boxes, sizes = read_tables(read, chunks, reading)
+    _warn_of_inverted(sizes, masks, faults)
+    sizes = sizes.drop("is_inverted")
     frames = frames.join(sizes, on="at", how="inner", maintain_order="left")
     frames = divide_by_size(frames, pl.lit(True), faults)
     procedures = frames.group_by("procedure_id", maintain_order=True).agg(
@@ -250,7 +256,7 @@ def _frame_table(path: Path, first: int) -> pl.DataFrame:
 def _read_masks(
     names: Sequence[tuple[str, str | None]], folder: Path, source: Path, strict: bool
 ) -> tuple[Faults, pl.DataFrame, pl.DataFrame]:
-    """Read some masks: faults; boxes with at, x, y, w, h; and at, width, height of each mask.
+    """Read some masks: faults, boxes (at, x, y, w, h), and masks (at, width, height, is_inverted).
 
     Args:
         names: Each mask's name in the folder, and its image's name in the source.
@@ -275,7 +281,6 @@ def _read_masks(
             place = with_value(name, "{} x {}, image {} x {}".format(*size, *of_image))
             faults.fault(Message("import.mask_size"), place, "scale it to the size of its image")
             continue
-        sizes.append((name, *size))
         from scipy import ndimage  # noqa: PLC0415 - slow to import
 
         areas = [mask > mask.max() / 2]
@@ -284,19 +289,49 @@ def _read_masks(
             areas = [mask == value for value in np.unique(mask[mask > 0])]
         elif _has_dim_area(mask):
             faults.warn(Message("import.dim_area"), name)
+        sizes.append((name, *size, any(map(_is_background, areas))))
         for area in areas:
             labelled, _ = ndimage.label(area, _TOUCHING)
             for rows, columns in ndimage.find_objects(labelled):
                 width, height = columns.stop - columns.start, rows.stop - rows.start
                 boxes.append((name, columns.start, rows.start, width, height))
-    schema = dict.fromkeys("xywh", pl.Int64)
+    of_boxes = {"at": pl.String, **dict.fromkeys("xywh", pl.Int64)}
+    of_masks = {"at": pl.String, "width": pl.Int64, "height": pl.Int64, "is_inverted": pl.Boolean}
     return (
         faults,
-        pl.DataFrame(boxes, schema={"at": pl.String, **schema}, orient="row"),
-        pl.DataFrame(
-            sizes, schema={"at": pl.String, "width": pl.Int64, "height": pl.Int64}, orient="row"
-        ),
+        pl.DataFrame(boxes, schema=of_boxes, orient="row"),
+        pl.DataFrame(sizes, schema=of_masks, orient="row"),
     )
+
+
+def _is_background(area: npt.NDArray[np.bool_]) -> bool:
+    """Whether an area (h, w) covers most of a mask and reaches all four edges of it.
+
+    The polyp is dark in such a mask, and the background bright; or the polyp fills the image.
+    """
+    edges = area[0], area[-1], area[:, 0], area[:, -1]
+    return bool(area.mean() > _MOST and all(edge.any() for edge in edges))
+
+
+def _warn_of_inverted(masks: pl.DataFrame, folder: Path, faults: Faults) -> None:
+    """Warn of masks that seem to be inverted.
+
+    Args:
+        masks: Columns at and is_inverted.
+        folder: Folder of the masks.
+        faults: Extended by the warning.
+
+    Raises:
+        PolyplinkError: If most masks seem to be inverted.
+    """
+    inverted = masks.filter("is_inverted")
+    if inverted.height > _MOST * masks.height:
+        raise PolyplinkError(
+            f"{inverted.height} of {masks.height} masks are bright in most of the image and at its "
+            f"four edges, as if inverted (first: {folder / inverted['at'][0]})",
+            "invert them: polyps are bright, and the background is dark",
+        )
+    faults.warn_rows(Message("import.inverted_mask"), inverted)
 
 
 def _has_dim_area(mask: Pixels) -> bool:
