@@ -260,6 +260,21 @@ def test_a_plugin_importer_and_tracker_are_selected_on_the_command_line(
     )
 
 
+def test_a_plugin_format_named_as_recordings_are_is_used(
+    installed_parts: Path, tmp_path: Path
+) -> None:
+    """Without it, `import video` is a mistake for `run`."""
+    source, out = tmp_path / "source", tmp_path / "data"
+    source.mkdir()
+    (source / "v1.txt").write_text("0 a 10 10 50 40\n")
+    entries = installed_parts / "my_parts-1.0.dist-info" / "entry_points.txt"
+    text = entries.read_text()
+    entries.write_text(re.sub(r"^lines = ", "video = ", text, flags=re.M))
+    assert polyplink("import", "video", source, out).exit_code == 0
+    assert read_data(out).detections.height == 1
+    assert_refused(polyplink("import", "images", source, out), "'images' is not a format of boxes")
+
+
 RETURNS_NOTHING = """
 from dataclasses import dataclass
 from typing import Literal

@@ -26,7 +26,8 @@ def find_format(name: str) -> Format:
     Raises:
         PolyplinkError: If no format has the name, or that of a package is none.
     """
-    if name in NAMES_OF_RECORDINGS or is_video(name):
+    is_recording = name in NAMES_OF_RECORDINGS or is_video(name)
+    if is_recording and name not in FORMATS.installed():
         raise PolyplinkError(
             f"{name!r} is not a format of boxes",
             "boxes in a recording are detected, not imported: `polyplink run RECORDING`, or "
