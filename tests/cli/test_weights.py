@@ -60,6 +60,19 @@ def test_added_weights_are_listed_shown_and_used_by_name(tmp_path: Path) -> None
     assert np.isfinite(result.value.vectors["surgenet"]).all()
 
 
+def test_long_lists_of_a_record_are_printed_whole_only_as_json() -> None:
+    record = printed_json("weights", "show", ENCODER)
+    trained = record["seen"]["trained"]
+    assert len(trained) > 1000
+    stdout = polyplink("weights", "show", ENCODER).stdout
+    assert stdout.count("\n") < 300
+    printed = json.loads(stdout)
+    last = f"{len(trained) - 3} more, printed with --json"
+    assert printed["seen"]["trained"] == [*trained[:3], last]
+    whole = ("encoder", "prepare", "origin", "path", "sha256")
+    assert {name: printed[name] for name in whole} == {name: record[name] for name in whole}
+
+
 def test_published_digests_are_checked() -> None:
     check_published(Path("x.pth"), "ab12", "")
     check_published(Path("m-0123abcd.pth"), "0123abcd99", "")
