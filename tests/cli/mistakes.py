@@ -182,6 +182,7 @@ MISTAKES = {
     "figures RUN DATA --only maps": "no figure 'maps'; did you mean map",
     "figures RUN DATA --only map --part night": "no part",
     "figures RUN DATA --beside x": "names no file",
+    "figures RUN DATA --only map --only pca --clusterer ap": "and --only names neither; leave it",
     "weights add broken.pth": "neither safetensors nor",
     "weights add gone": "no file gone",
     "weights add broken.pth --stage 1": "--stage is for --timm",

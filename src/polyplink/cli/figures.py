@@ -21,6 +21,8 @@ from polyplink.core.text import many
 if TYPE_CHECKING:
     from polyplink.data.tables import DataSet
 
+_OF_CLUSTERERS = ("counting", "clusterers")  # built-in figures that compare clusterers
+
 
 class FigureFiles(list[Path]):
     """Paths of figure files; a notebook shows the pictures."""
@@ -80,14 +82,21 @@ def draw_figures(
 
     Raises:
         PolyplinkError: If a figure is unknown, a figure in `only` (or every figure) cannot be
-            drawn, polyps are unknown, the encoders need different crops, or weights, data folder
-            or an image is missing or broken.
+            drawn, none of `only` uses `clusterers`, polyps are unknown, the encoders need different
+            crops, or weights, data folder or an image is missing or broken.
     """
     from polyplink.associate.grid_search import find_grid
 
     weights, data, out = Path(weights), Path(data), Path(out)
     chosen = FIGURES.take(only)
     others_files = named_files("--beside", beside)
+    # A figure that is not built in may use them, too.
+    if clusterers and chosen and {*chosen} <= {*FIGURES}.difference(_OF_CLUSTERERS):
+        raise PolyplinkError(
+            f"--clusterer is for the figures {' and '.join(_OF_CLUSTERERS)}, and --only names "
+            "neither",
+            f"leave it out, or add --only {_OF_CLUSTERERS[-1]}",
+        )
     clusterers = CLUSTERERS.take(clusterers or [*CLUSTERERS])
     find_grid(grid, clusterers)  # refuses unknown grids, and clusterers without a setting
     files = (weights, *others_files.values())
