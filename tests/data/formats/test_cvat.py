@@ -156,6 +156,21 @@ def test_a_name_with_a_slash_is_escaped_in_the_file_name(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.glob("*.xml")) == ["a%2Fb.xml", "a_b.xml"]
 
 
+def test_blanks_around_a_name_are_kept(tmp_path: Path) -> None:
+    """Otherwise its boxes are of another procedure than its row in procedures.csv."""
+    scored = scored_set()
+    name = pl.col("procedure_id").replace({"001-001": "001-001 ", "001-009": " 001-009"})
+    boxes, procedures, polyps = (
+        table.with_columns(name) for table in (scored.detections, scored.procedures, scored.polyps)
+    )
+    data = DataSet.of(boxes, procedures, polyps)
+    write_cvat(data, tmp_path)
+    read = import_cvat(tmp_path).data
+    assert sorted(read.procedures["procedure_id"]) == [" 001-009", "001-001 "]
+    assert set(read.detections["procedure_id"]) == {" 001-009", "001-001 "}
+    assert read.polyps.rows() == data.polyps.rows()
+
+
 def test_reading_in_blocks_equals_reading_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -213,7 +213,8 @@ def _tasks(meta: ET.Element) -> list[dict[str, str]]:
     """The fields of each task in a file's meta element; the last also has the fields next to it."""
 
     def text(element: ET.Element) -> str:
-        return (element.text or "").strip()
+        """Its text, of a name with the blanks around it, which `write_cvat` writes as they are."""
+        return (element.text or "") if element.tag == "name" else (element.text or "").strip()
 
     tasks = []
     for task in (element for element in meta.iter() if element.tag in {"task", "job"}):
