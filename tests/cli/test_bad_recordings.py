@@ -14,7 +14,7 @@ from PIL import Image
 from polyplink import detect_polyps, run
 from polyplink.core.errors import PolyplinkError
 from tests.cli.calls import succeed
-from tests.data.videos import write_video
+from tests.data.videos import remux, write_beside, write_sizes, write_video
 
 
 def write_audio(path: Path) -> None:
@@ -94,6 +94,30 @@ def test_a_frame_rate_that_varies_is_a_warning(tmp_path: Path) -> None:
     assert "Beim Einlesen der Rahmen: 1 × Video mit schwankender Bildrate" in report
     report = (tmp_path / "out" / "count" / "report.html").read_text()
     assert "weichen um bis zu 1,5 s von denen eines Abspielprogramms ab" in report
+
+
+def test_turned_frames_other_videos_and_a_change_of_size_are_warnings(tmp_path: Path) -> None:
+    source = tmp_path / "july"
+    source.mkdir()
+    plain = write_video(tmp_path / "plain.mp4", 60)
+    remux(plain, source / "a.mp4", rotation=-90)
+    write_beside(source / "b.mp4", plain, plain)
+    write_sizes(source / "c.mkv", (64, 48), (96, 64))
+    write_video(source / "d.mp4", 12)
+    result = run(source, out=tmp_path / "out", function=find_nothing, device="cpu")
+    text = " ".join(result.warnings)
+    assert "A tag of a says to turn its frames by 90 degrees, and they are used as" in text
+    assert "The file of b holds 2 videos: the one of 64 x 48 pixels is used" in text
+    assert "30 of 60 frames of c cannot be decoded and were skipped" in text
+    assert "The size of c changes at frame 30 from 64 x 48 to 96 x 64 pixels: frames" in text
+    assert not re.search(r"\bof d\b|The size of [abd]", text)
+    boxes = "".join(f"{name},0,8,8,9,9\n" for name in "abcd")
+    (source / "boxes.csv").write_text(f"procedure_id,frame,x,y,w,h\n{boxes}")
+    imported = succeed("import", "csv", source, tmp_path / "data").stderr
+    turned = "1 x video with a tag to turn its frames by 90 degrees, read as stored ("
+    assert f"{turned}{source / 'a.mp4'})" in imported
+    beside = "1 x file with several videos, of which that of 64 x 48 pixels is read ("
+    assert f"{beside}{source / 'b.mp4'})" in imported
 
 
 def test_videos_in_subfolders_are_named_as_not_counted(tmp_path: Path) -> None:

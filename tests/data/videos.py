@@ -1,6 +1,7 @@
 """Small videos with the frame number as a pattern of stripes in each frame."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -68,22 +69,66 @@ def write_video(
     return path
 
 
+def write_sizes(path: Path, *sizes: tuple[int, int], n: int = 30) -> Path:
+    """Write `n` frames of each size, with the times of one recording."""
+    with av.open(str(path), "w") as container:
+        stream: av.VideoStream | None = None
+        for part, (width, height) in enumerate(sizes):
+            encoder = av.CodecContext.create("libx264", "w")
+            assert isinstance(encoder, av.VideoCodecContext)
+            encoder.width, encoder.height, encoder.pix_fmt = width, height, "yuv420p"
+            encoder.time_base, encoder.framerate = Fraction(1, 25), Fraction(25)
+            encoder.max_b_frames = 0
+            if stream is None:
+                stream = container.add_stream("libx264", rate=25)
+                assert isinstance(stream, av.VideoStream)
+                stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+                container.start_encoding()
+            grey = np.full((height, width, 3), 99, np.uint8)
+            for number in [*range(part * n, part * n + n), None]:
+                frame = None
+                if number is not None:
+                    frame = av.VideoFrame.from_ndarray(grey, format="rgb24")
+                    frame.pts = number
+                for packet in encoder.encode(frame):
+                    packet.stream = stream
+                    container.mux(packet)
+    return path
+
+
 def remux(
     source: Path,
     target: Path,
     change: Callable[[int, Any], None] = lambda number, packet: None,
+    *,
+    rotation: int = 0,
     **options: Any,
 ) -> Path:
     """Copy a video into another file, each packet after `change` of its index and itself.
 
-    `options` are those of `av.open` for the target.
+    `rotation` is a tag in degrees; `options` are those of `av.open` for the target.
     """
     with av.open(str(source)) as read, av.open(str(target), "w", **options) as written:
         stream = written.add_stream_from_template(read.streams.video[0])
+        if rotation:
+            stream.set_display_rotation(rotation)
         for number, packet in enumerate(packet for packet in read.demux(video=0) if packet.size):
             change(number, packet)
             packet.stream = stream
             written.mux(packet)
+    return target
+
+
+def write_beside(target: Path, *sources: Path) -> Path:
+    """Copy several videos into one file, each as a stream."""
+    with av.open(str(target), "w") as written, ExitStack() as opened:
+        reads = [opened.enter_context(av.open(str(source))) for source in sources]
+        streams = [written.add_stream_from_template(read.streams.video[0]) for read in reads]
+        for read, stream in zip(reads, streams, strict=True):
+            for packet in read.demux(video=0):
+                if packet.size:
+                    packet.stream = stream
+                    written.mux(packet)
     return target
 
 

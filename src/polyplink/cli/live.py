@@ -456,7 +456,7 @@ def _report_killed(
     """Write the report of a killed count from the files that it has written."""
     from polyplink.core.messages import Message
     from polyplink.data.origin import read_origin
-    from polyplink.detect.recordings import time_messages
+    from polyplink.detect.recordings import recording_messages
     from polyplink.report.formats import clock
     from polyplink.streaming.live_count import (
         LIVE,
@@ -472,7 +472,7 @@ def _report_killed(
     lost = write_pieces(out, source, frames)
     killed = Message("live.killed", {"clock": clock(frames / source.fps)})
     late = late_messages(late_before(out, frames), frames)
-    messages = [killed, *others, *late, *lost, *time_messages(source.recordings)]
+    messages = [killed, *others, *late, *lost, *recording_messages(source.recordings)]
     counted, facts = _report(out, record, count_folder, messages)
     finished = {"event": "finished", "frame": frames - 1} | facts
     with event_log(out, "a") as write_event:

@@ -34,7 +34,8 @@ from polyplink.detect.onnx import DetectorRecord, OnnxDetector, made_with
 from polyplink.detect.recordings import (
     Recording,
     find_recordings,
-    time_messages,
+    recording_messages,
+    size_messages,
     uncounted_messages,
 )
 from polyplink.models.shipped import DETECTOR, is_shipped
@@ -109,7 +110,7 @@ def detect_folder(
         assert opened is not None
         names = [recording.name for recording in recordings]
         warnings += training_warnings(opened.find, names)
-        warnings += time_messages(recordings) + uncounted_messages(source)
+        warnings += recording_messages(recordings) + uncounted_messages(source)
         origin = opened.origin
         state = _state(recordings, origin, settings)
         finished = _read_finished(out, state) if function is None else None
@@ -137,6 +138,7 @@ def detect_folder(
         lengths = detected.data.procedures.select("procedure_id", "n_frames").iter_rows()
         for procedure_id, n_frames in lengths:
             warnings += left_out[procedure_id].messages(procedure_id, n_frames)
+        warnings += size_messages(r for r in recordings if left_out[r.name].frames)
     record.settings = recorded | {"tracklets": settings}
     data = detected.data
     if data.detections.is_empty():

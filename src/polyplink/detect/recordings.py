@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from polyplink.core.artefacts import file_state
+from polyplink.core.artefacts import ADDED_LATER, file_state
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.core.workers import VIDEO_AHEAD, prefetch
@@ -42,6 +42,9 @@ class Recording:
         drift: Largest difference between a frame's time and its number divided by the
             mean rate, seconds; 0 if the user states the rate.
         replaced_fps: Frames per second that the video states, if the user states another rate.
+        rotation: Degrees by which a tag of the video says to turn the frames, which are used as
+            stored.
+        n_streams: Number of videos in the file.
     """
 
     name: str
@@ -53,6 +56,8 @@ class Recording:
     height: int
     drift: float = 0.0
     replaced_fps: float | None = None
+    rotation: int = field(default=0, metadata=ADDED_LATER)
+    n_streams: int = field(default=1, metadata=ADDED_LATER)
 
     @property
     def rate(self) -> float:
@@ -119,15 +124,42 @@ def _convert(item: tuple[int, Picture | None]) -> tuple[int, Picture | None]:
     return item
 
 
-def time_messages(recordings: Iterable[Recording]) -> list[Message]:
-    """Warnings about recordings with frames that may be at other times than those computed."""
+def recording_messages(recordings: Iterable[Recording]) -> list[Message]:
+    """Warnings about recordings with frames that a player shows at other times, turned or not."""
     messages = []
     for recording in recordings:
-        values: dict[str, Any] = {"name": recording.name, "rate": recording.rate}
+        name: dict[str, Any] = {"name": recording.name}
+        values = {**name, "rate": recording.rate}
         if recording.drift > NOTICEABLE:
             messages.append(Message("rate_varies", {**values, "seconds": recording.drift}))
         if recording.replaced_fps is not None:
             messages.append(Message("rate_replaced", {**values, "stated": recording.replaced_fps}))
+        if recording.rotation:
+            turned = {**name, "degrees": abs(recording.rotation)}
+            messages.append(Message("frames_turned", turned))
+        if recording.n_streams > 1:
+            size = {"width": recording.width, "height": recording.height}
+            messages.append(
+                Message("several_streams", {**name, **size, "videos": recording.n_streams})
+            )
+    return messages
+
+
+def size_messages(recordings: Iterable[Recording]) -> list[Message]:
+    """Warnings about videos with frames of several sizes, among recordings that lost frames."""
+    messages = []
+    for recording in recordings:
+        if recording.images:
+            continue
+        with open_video(recording.path) as video:
+            change = video.change_of_size()
+        if change is not None:
+            frame, width, height = change
+            before, after = f"{recording.width} x {recording.height}", f"{width} x {height}"
+            sizes = {"before": before, "after": after}
+            messages.append(
+                Message("size_changes", {"name": recording.name, "frame": frame, **sizes})
+            )
     return messages
 
 
@@ -235,4 +267,5 @@ def _video(path: Path, fps: float | None) -> Recording:
         replaced = None
         if fps and video.fps and abs(fps - video.fps) > 0.01 * video.fps:
             replaced = round(video.fps, 2)
-        return Recording(path.stem, path, (), n_frames, rate, *size, drift, replaced)
+        tags = video.rotation, video.n_streams
+        return Recording(path.stem, path, (), n_frames, rate, *size, drift, replaced, *tags)

@@ -18,7 +18,7 @@ from polyplink.data.origin import UNKNOWN, BoxesOrigin, BoxSource, write_origin
 from polyplink.detect.first_pass import Detector
 from polyplink.detect.folder import OpenedDetector, open_detector, training_warnings
 from polyplink.detect.onnx import OnnxDetector
-from polyplink.detect.recordings import time_messages
+from polyplink.detect.recordings import recording_messages
 from polyplink.encoders.load import NamedEncoder
 from polyplink.encoders.weights import weights_path
 from polyplink.streaming.live_count import DATASET, LIVE
@@ -104,4 +104,4 @@ def first_messages(
     of_count += simulated_messages(encoder.record, point, [DATASET])
     of_count += rate_messages([] if source.rate_known else [source.name])
     others = [] if detector is None else training_warnings(detector.find, [source.name])
-    return of_count, others + time_messages(source.recordings)
+    return of_count, others + recording_messages(source.recordings)

@@ -24,6 +24,8 @@ from tests.data.videos import (
     frame_of,
     number_of,
     remux,
+    write_beside,
+    write_sizes,
     write_video,
 )
 from tests.mutations import flip_many
@@ -142,8 +144,42 @@ def test_the_picture_of_a_cover_is_not_the_video(tmp_path: Path, suffix: str) ->
             packets += stream.encode()
         container.mux(packets)
     with open_video(path) as video:
-        assert video.n_frames == 10
+        assert (video.n_frames, video.n_streams) == (10, 1)
         assert numbers(video, [0, 5, 9]) == [(0, 0), (5, 5), (9, 9)]
+
+
+def test_tags_other_videos_and_a_change_of_size_are_reported(tmp_path: Path) -> None:
+    plain = write_video(tmp_path / "plain.mp4", 20)
+    turned = remux(plain, tmp_path / "turned.mp4", rotation=90)
+    sizes = ((64, 48), (96, 64), (64, 48))
+    changing = write_sizes(tmp_path / "sizes.mkv", *sizes)
+    beside = write_beside(tmp_path / "beside.mp4", plain, changing)
+    damaged = write_video(tmp_path / "damaged.mp4", N)
+    corrupt_packet(damaged, 20)
+    for path, rotation, n_streams, change in (
+        (plain, 0, 1, None),
+        (turned, 90, 1, None),
+        (beside, 0, 2, None),
+        (changing, 0, 1, (30, 96, 64)),
+        (damaged, 0, 1, None),
+    ):
+        with open_video(path) as video:
+            assert (video.rotation, video.n_streams) == (rotation, n_streams)
+            assert video.change_of_size() == change
+            assert (video.width, video.height) == (WIDTH, HEIGHT)
+            if change is None and path != damaged:
+                assert numbers(video, [0, 7, 19]) == [(0, 0), (7, 7), (19, 19)]
+    playlist = tmp_path / "all.m3u"
+    playlist.write_text("plain.mp4\nsizes.mkv\n")
+    with open_video(playlist) as video:
+        assert video.change_of_size() == (50, 96, 64)
+        missing = [n for n, picture in video.frames(range(video.n_frames)) if picture is None]
+        assert missing == [*range(50, 80)]
+    joined = tmp_path / "joined.ts"  # the clock restarts, so that frames are counted
+    parts = [write_sizes(tmp_path / f"{side}.ts", (side, 48)) for side in (64, 96)]
+    joined.write_bytes(b"".join(part.read_bytes() for part in parts))
+    with open_video(joined) as video:
+        assert video.change_of_size() == (30, 96, 48)
 
 
 def test_truncated_videos_are_read_or_refused(tmp_path: Path) -> None:

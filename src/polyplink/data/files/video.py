@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Times = npt.NDArray[np.int64]
 
+_PICTURES = ("mjpeg", "png", "bmp", "gif", "webp")  # codecs of a cover
 _WORTH_SEEKING = 16  # frames; decoding fewer is faster than seeking
 _MOST_MISSING = 20  # times the frames that are there
 _UNSURE = 16  # frames with uncertain numbers after a lost one, if frames are only counted
@@ -49,6 +50,7 @@ class _FileIndex:
     """A file of a video, and what its packets say about its frames."""
 
     path: Path
+    n_streams: int  # videos in the file, without pictures of a cover
     n_frames: int  # from the first key frame on
     n_missing: int  # frames that a file cut short lists after its end
     width: int  # pixels
@@ -86,6 +88,7 @@ class Video:
             them.
         drift: Largest difference between a frame's time and its number divided by `fps`, seconds.
             Times count from the first frame. The drift of a file without pts is 0.
+        n_streams: Number of videos in a file, of which the one that FFmpeg selects is read.
     """
 
     def __init__(self, indexes: Sequence[_FileIndex], opened: ExitStack) -> None:
@@ -98,6 +101,7 @@ class Video:
         self.n_frames = total - self.n_missing
         self.width, self.height = indexes[0].width, indexes[0].height
         self.fps, self.drift = indexes[0].fps, max(index.drift for index in indexes)
+        self.n_streams = max(index.n_streams for index in indexes)
         if len(indexes) > 1:
             durations = [index.length / index.fps for index in indexes if index.fps]
             seconds = list(accumulate(durations, initial=0.0))  # at which each file begins
@@ -128,6 +132,32 @@ class Video:
     def frame(self, number: int) -> Picture | None:
         """One frame; None if it does not decode or does not exist."""
         return next(picture for _, picture in self.frames([number]))
+
+    @property
+    def rotation(self) -> int:
+        """Degrees by which a tag says to turn the frames, which are decoded as stored; 0 for none.
+
+        The first frame is decoded, which alone has the tag.
+        """
+        _, frame = next(self._file(0).frames([0]))
+        return 0 if frame is None else int(frame.rotation)
+
+    def change_of_size(self) -> tuple[int, int, int] | None:
+        """Number, width and height of the first frame of another size; None if there is none.
+
+        Frames are decoded: the key frames, at which alone a size can change, or all if they are
+        only counted.
+        """
+        for place, (first, index) in enumerate(zip(self._first, self._indexes, strict=True)):
+            numbers = range(index.n_frames)
+            if index.times is not None:
+                numbers = np.searchsorted(index.times, index.keys).tolist()
+            for number, frame in self._file(place).frames(numbers):
+                if frame is None:
+                    continue
+                if (frame.width, frame.height) != (self.width, self.height):
+                    return first + number, frame.width, frame.height
+        return None
 
     def _file(self, place: int) -> "_OpenFile":
         """A file, opened; the one before is closed, because a decoder has threads and memory."""
@@ -336,7 +366,19 @@ def _index_file(path: Path) -> _FileIndex:
             fps = _mean_rate(times, stream.time_base)
         n_missing = _missing_frames(container, n_frames, end, fps or 0.0)
         size = (context.width, context.height)
-        return _FileIndex(path, n_frames, n_missing, *size, fps, unit, times, *keys.T)
+        others = [s for s in container.streams.video if s.index != stream.index]
+        n_streams = 1 + sum(not _is_cover(other) for other in others)
+        counts = (n_streams, n_frames, n_missing)
+        return _FileIndex(path, *counts, *size, fps, unit, times, *keys.T)
+
+
+def _is_cover(stream: "VideoStream") -> bool:
+    """Whether a video beside that of a recording is the picture of a cover, as in a player."""
+    from av.stream import Disposition  # noqa: PLC0415 - heavy, and only videos need it
+
+    context = getattr(stream, "codec_context", None)  # None if FFmpeg has no decoder for it
+    is_picture = context is not None and context.name in _PICTURES  # mkv may not mark it
+    return is_picture or bool(stream.disposition & Disposition.attached_pic)
 
 
 def _mean_rate(times: Times, unit: Fraction) -> float:

@@ -48,7 +48,7 @@ def find_videos(
         video_source: A video, or a folder to search instead; each procedure must then have a
             video.
         faults: Extended by a warning if a video with another name is used, or left out because of
-            its shape, or if a video is cut short.
+            its shape, or if a video is cut short, turned by a tag, or beside another in its file.
 
     Returns:
         Columns of `SCHEMA`, a row for each procedure with a video; `video` is its absolute path.
@@ -95,7 +95,7 @@ def find_videos(
                 has_shape = _have_one_shape((row.get("width"), row.get("height")), size)
                 is_used = has_shape or not is_guess
                 if is_used:
-                    _warn_of_damage(video, path, faults)
+                    _warn_of_video(video, path, faults)
                     rows.append((procedure, str(path), video.n_frames, video.fps, *size))
             if is_guess:
                 kind = (
@@ -111,13 +111,18 @@ def find_videos(
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _warn_of_damage(video: Video, path: Path, faults: Faults) -> None:
-    """Extend `faults` by missing frames of a video, and by a frame rate that varies."""
+def _warn_of_video(video: Video, path: Path, faults: Faults) -> None:
+    """Extend `faults` by missing or turned frames of a video, a varying rate, and other videos."""
     if video.n_missing:
         faults.warn(Message("import.short_video"), str(path), video.n_missing)
     if video.fps and video.drift > NOTICEABLE:
         kind = Message("import.varying_rate", {"rate": video.fps})
         faults.warn(kind, str(path))
+    if video.rotation:
+        faults.warn(Message("import.turned_video", {"degrees": abs(video.rotation)}), str(path))
+    if video.n_streams > 1:
+        size = {"width": video.width, "height": video.height}
+        faults.warn(Message("import.several_streams", size), str(path))
 
 
 def _have_one_shape(stated_size: tuple[int | None, int | None], size: tuple[int, int]) -> bool:
