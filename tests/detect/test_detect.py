@@ -109,7 +109,7 @@ def test_stored_crops_of_boxes_with_one_area_need_no_recording(tmp_path: Path) -
 def test_every_frame_of_a_video_is_decoded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_video(tmp_path / "p1.mp4", N)
+    recordings = find_recordings(write_video(tmp_path / "p1.mp4", N))  # decodes the first one
     decoded: list[int | None] = []
     decode = video._decode
 
@@ -121,7 +121,7 @@ def test_every_frame_of_a_video_is_decoded_once(
     monkeypatch.setattr(video, "_decode", record_frames)
     # The film's frames differ so much from one another that they are many scenes.
     settings = replace(SETTINGS, min_seconds=0.0)
-    detect_into(find_recordings(tmp_path / "p1.mp4"), MovingBox(), tmp_path / "data", settings)
+    detect_into(recordings, MovingBox(), tmp_path / "data", settings)
     assert len(prepare(tmp_path / "data", settings).crops("p1")) >= 13
     assert len(decoded) == len(set(decoded)) == N
 
