@@ -228,26 +228,38 @@ def test_questions_are_answered_with_three_keys(
     assert PAGE_ERRORS[page] == []
 
 
+def doubt_first_polyp(context: BrowserContext, *, every_link: bool = False) -> None:
+    """Ask whether the first polyp is one until it is confirmed, and about every link on request."""
+
+    def add_question(route: Route) -> None:
+        state = route.fetch().json()
+        rows = state["groups"][0]["rows"]
+        links = [question | {"close": every_link} for question in state["questions"]]
+        doubt = {"a": rows[0], "b": None, "members": rows, "others": [], "joined": None}
+        doubt |= {"close": True, "probability": 0.71, "change": -1}
+        confirmed = any(state["tracklets"][row]["decided"] for row in rows)
+        route.fulfill(json=state | {"questions": links if confirmed else [doubt, *links]})
+
+    context.route("**/api/procedures/1", add_question)
+    context.route("**/corrections", add_question)
+
+
 def test_whether_a_polyp_is_one_is_asked_and_answered(
     context: BrowserContext, address: str, counted_folder: Path
 ) -> None:
-    def doubt_first_polyp(route: Route) -> None:
-        state = route.fetch().json()
-        rows = state["groups"][0]["rows"]
-        if not any(state["tracklets"][row]["decided"] for row in rows):
-            doubt = {"a": rows[0], "b": None, "members": rows, "others": [], "joined": None}
-            doubt |= {"close": True, "probability": 0.71, "change": -1}
-            state["questions"].insert(0, doubt)
-        route.fulfill(json=state)
-
-    context.route("**/api/procedures/1", doubt_first_polyp)
-    context.route("**/corrections", doubt_first_polyp)
+    doubt_first_polyp(context)
     page, desk = open_page(context, address), Desk(counted_folder)
     members = desk.procedure(1)["groups"][0]["rows"]
     before = count_of(page)
     assert page.locator("#question").inner_text() == "Is this a polyp?"
-    assert "likely. If it is none, the count becomes 1." in page.locator(".meaning").inner_text()
+    text = page.locator(".meaning").inner_text().replace("\xa0", " ")
+    assert text.endswith("(probability 71 %). If it is not one, the count becomes 1.")
     expect(page.locator("#asked-right, #unsure, #not-polyp-left")).to_have_count(0)
+    label = page.locator("#asked-left").get_attribute("aria-label")
+    assert str(label).startswith("Polyp 1, view at")  # not "Left"
+    assert "two views" not in page.locator(".timeline").inner_text()
+    widths = page.locator("#asked-left, .pair").evaluate_all("all => all.map(e => e.clientWidth)")
+    assert max(widths) - min(widths) < 5
     page.keyboard.press("u")  # no answer to this question
     for key, kind, count in (("s", "polyp", before), ("d", "not_polyp", before - 1)):
         page.keyboard.press(key)
@@ -257,6 +269,9 @@ def test_whether_a_polyp_is_one_is_asked_and_answered(
         assert count_of(page) == count
         page.keyboard.press("z")
         expect(page.locator("#undo")).to_be_disabled()
+    assert [entry["kind"] for entry in desk.procedure(1)["log"]] == [
+        *("polyp", "undo", "not_polyp", "undo")
+    ]
     assert PAGE_ERRORS[page] == []
 
 

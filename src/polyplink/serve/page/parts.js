@@ -21,6 +21,9 @@ export function shownQuestions({ procedure, further }) {
 /** Whether a question is about one polyp, and not about a link of two. */
 export const isDoubt = (question) => question.b === null;
 
+/** What a question asks. */
+export const textOf = (question) => t(isDoubt(question) ? "doubt" : "question");
+
 /** The rows of the views that a question shows. */
 const viewsAsked = (question) => isDoubt(question) ? [question.a] : [question.a, question.b];
 
@@ -502,11 +505,11 @@ export function questionCard(state) {
   const other = procedure.polyps + question.change;
   return h("section", { class: "question", "aria-labelledby": "question", id: "card" },
     h("div", { class: "title" },
-      h("h2", { id: "question", tabindex: -1 }, t(doubt ? "doubt" : "question")),
+      h("h2", { id: "question", tabindex: -1 }, textOf(question)),
       h("p", { class: "soft", title: t("question.order") },
         t("question.place", { k: state.question + 1, n }))),
     h("div", { class: "pair" },
-      side(state, a, "left", "1", question.members, { removable: !doubt }),
+      side(state, a, "left", "1", question.members, { alone: doubt }),
       !doubt && side(state, b, "right", "2", question.others)),
     h("p", { class: "meaning" }, doubt
       ? t("doubt.counted", { p: share(question.probability), n: other })
@@ -536,11 +539,12 @@ export function questionCard(state) {
         " · ", doubt ? a.id : `${a.id}, ${b.id}`)));
 }
 
-function side(state, view, name, key, rows, { removable = true } = {}) {
+function side(state, view, name, key, rows, { alone = false } = {}) {
   const k = state.steps.get(view.row) ?? view.best;
   const rest = rows.filter((row) => row !== view.row).slice(0, NEIGHBOURS)
     .map((row) => state.procedure.tracklets[row]);
-  const label = `${t(`question.${name}`)}: ${describe(view)}`;
+  const place = alone ? "" : `${t(`question.${name}`)}: `;
+  const label = place + describe(view);
   return h("div", { class: "side-of-pair", "data-key": `side-${name}` },
     h("button", {
       type: "button", class: "big", "data-do": "open", "data-row": view.row,
@@ -550,7 +554,7 @@ function side(state, view, name, key, rows, { removable = true } = {}) {
       button("step", t("picture.previous"), {
         icon: "‹", plain: true, "data-row": view.row, "data-by": -1, id: `back-${name}`,
         disabled: view.pictures < 2,
-        "aria-label": `${t(`question.${name}`)}: ${t("picture.previous")}`,
+        "aria-label": place + t("picture.previous"),
       }),
       h("span", {
         class: "soft", role: "img",
@@ -559,11 +563,11 @@ function side(state, view, name, key, rows, { removable = true } = {}) {
       button("step", t("picture.next"), {
         icon: "›", plain: true, "data-row": view.row, "data-by": 1, id: `on-${name}`, key,
         disabled: view.pictures < 2,
-        "aria-label": `${t(`question.${name}`)}: ${t("picture.next")}`,
+        "aria-label": place + t("picture.next"),
       })),
     h("p", { class: "caption" }, chip(view.polyp), h("b", {}, clock(view.start_s)),
       h("span", { class: "soft" }, `${lasting(view.end_s - view.start_s)} s`),
-      removable && button("not_polyp", t("not_polyp"), {
+      !alone && button("not_polyp", t("not_polyp"), {
         "data-row": view.row, class: "quiet small", id: `not-polyp-${name}`,
         "aria-label": `${t("not_polyp")}: ${label}`,
       })),
@@ -735,8 +739,10 @@ export function handOff(state) {
 
 export function keysSheet() {
   const groups = {
-    "keys.questions": [["S", "same"], ["D", "different"], ["U", "unsure"], ["1", "keys.left_picture"],
-      ["2", "keys.right_picture"], ["N", "P", "keys.question_move"]],
+    doubt: [["S", "doubt.yes"], ["D", "not_polyp"]],
+    question: [["S", "same"], ["D", "different"], ["U", "unsure"]],
+    "keys.questions": [["1", "keys.left_picture"], ["2", "keys.right_picture"],
+      ["N", "P", "keys.question_move"]],
     "column.views": [["←", "→", "↑", "↓", "keys.arrows"], [t("key.enter"), "keys.open"],
       [t("key.space"), "keys.select"], ["X", "not_polyp"], ["B", "split"], ["M", "merge"],
       ["V", "move"], ["Esc", "selected.clear"]],
