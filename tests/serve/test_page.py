@@ -275,6 +275,27 @@ def test_whether_a_polyp_is_one_is_asked_and_answered(
     assert PAGE_ERRORS[page] == []
 
 
+def test_going_from_one_kind_of_question_to_the_other_is_announced_and_keeps_the_focus(
+    context: BrowserContext, address: str
+) -> None:
+    doubt_first_polyp(context, every_link=True)
+    page = open_page(context, address)
+    said = page.locator("#live")
+    page.keyboard.press("n")
+    expect(said).to_contain_text("Is this the same polyp? Question 2 of")
+    page.locator("#unsure").focus()
+    page.keyboard.press("p")
+    expect(said).to_contain_text("Is this a polyp? Question 1 of")
+    expect(page.locator("#same")).to_be_focused()
+    page.keyboard.press("s")
+    expect(said).to_contain_text("Is this the same polyp?")
+    expect(page.locator("#same")).to_be_focused()
+    page.keyboard.press("u")
+    expect(said).to_contain_text("Now")
+    expect(said).not_to_contain_text("Is this")  # the same kind of question
+    assert PAGE_ERRORS[page] == []
+
+
 def test_the_page_says_how_many_questions_follow_from_an_answer(
     context: BrowserContext, address: str, counted_folder: Path
 ) -> None:

@@ -5,9 +5,8 @@
 
 import { show } from "./dom.js";
 import {
-  bar, footer, handOff, keysSheet, matchingProcedures, moveChoice, notice, openPlaces,
-  openQuestions, overviewPage, pictureOf, procedurePage, selection, shownQuestions, toast,
-  isDoubt,
+  bar, footer, handOff, isDoubt, keysSheet, matchingProcedures, moveChoice, notice, openPlaces,
+  openQuestions, overviewPage, pictureOf, procedurePage, selection, shownQuestions, textOf, toast,
 } from "./parts.js";
 import { clock, count, interval, loadWords, number, speak, t } from "./words.js";
 import { Viewer } from "./viewer.js";
@@ -70,8 +69,10 @@ async function correct(correction, { focus } = {}) {
       const contradicts = procedure.conflicts.length > state.procedure.conflicts.length;
       const reopened = state.procedure.done && !procedure.done && correction.kind !== "reopen";
       const fresh = newQuestions(correction, state.procedure, procedure);
+      const asked = questionShown();
       state.selected.clear();
       take(procedure);
+      const next = questionShown();
       const split = procedure.split.map((rows) => t("now.split", {
         times: rows.map((row) => clock(procedure.tracklets[row].start_s)).join(", "),
       }));
@@ -81,6 +82,7 @@ async function correct(correction, { focus } = {}) {
         text: [`${t("now", { count: summary(procedure) })} ${openQuestions(state)}${fresh}.`, ...more]
           .join(" "),
         undo: correction.kind !== "undo", changed: before !== procedure.polyps, long: more.length > 0,
+        asks: next && (!asked || isDoubt(asked) !== isDoubt(next)) ? textOf(next) : "",
       });
       viewer.redraw();
       if (focus) setTimeout(() => $(focus)?.focus());
@@ -177,12 +179,16 @@ async function poll() {
 
 function render() {
   const { procedure, overview } = state;
+  const inCard = document.activeElement?.closest("#card");
   $("skip").textContent = t("skip");
   show($("bar"), bar(state));
   show($("notice"), notice(state));
   show($("main"), procedure ? procedurePage(state) : overview ? overviewPage(state) : [], footer());
   show($("selection"), selection(state));
   show($("toast"), state.message ? toast(state.message) : []);
+  if (inCard && !document.activeElement?.closest("#card")) { // this question lacks the button
+    $("same")?.focus({ preventScroll: true });
+  }
   loadRest();
   if (viewer.shown) viewer.render();
   document.body.classList.toggle("choosing", state.selected.size > 0);
@@ -215,7 +221,7 @@ let hiding = null;
 function showMessage(message) {
   state.message = message;
   render();
-  if (!message.bad) announce(message.text);
+  if (!message.bad) announce([message.text, message.asks].filter(Boolean).join(" "));
   if (message.changed) {
     const figure = document.querySelector(".figure");
     figure?.classList.remove("changed");
@@ -478,7 +484,7 @@ function turnQuestion(by) {
   if (n < 2) return;
   state.question = (state.question + by + n) % n;
   render();
-  announce(t("question.place", { k: state.question + 1, n }));
+  announce(`${textOf(questionShown())} ${t("question.place", { k: state.question + 1, n })}`);
 }
 
 function turnProcedure(id) {
