@@ -100,7 +100,14 @@ def test_polyps_that_may_be_false_alarms_are_among_the_questions() -> None:
     page = ParsedPage(render(replace(EMPTY, procedures=(asked,))))
     assert "Counted as a polyp: is it? 30 % likely" in page.words
     assert page.words.index("Counted as a polyp") < page.words.index("Counted as two polyps")
-    assert "2open questions: views to check" in page.words
+    # What is said of links alone is not said of polyps.
+    (link,) = asked.counted.to_look_at
+    for one_polyp, ask_below in ((0.4, None), (0.4, 0.9), (0.8, None)):
+        mixed = changed(asked, to_look_at=(replace(link, probability_of_one_polyp=one_polyp),))
+        report = replace(EMPTY, procedures=(mixed,), ask_below=ask_below)
+        words = ParsedPage(render(report)).words
+        assert "2open questions: views to check" in words
+        assert ("below 50 %" in words) == (one_polyp > 0.5)
     without = ParsedPage(render(replace(EMPTY, procedures=(case,)))).words
     assert "Counted as a polyp" not in without
     assert "1open question: views to check" in without

@@ -142,6 +142,7 @@ def _context(report: Report) -> dict[str, Any]:
     ]
     questions.sort(key=lambda of_section: of_section[1].confidence)
     counted = [p.counted for p in report.procedures]
+    doubtful = any(procedure.doubtful for procedure in counted)
     with_truth = [p for p in report.procedures if p.n_polyps is not None]
     return {
         "report": report,
@@ -153,6 +154,11 @@ def _context(report: Report) -> dict[str, Any]:
         "counted_where_known": sum(p.counted.polyps for p in with_truth),
         "n_true": sum(p.n_polyps or 0 for p in with_truth),
         "n_questions": len(questions),
+        "asked_below": None if doubtful else report.ask_below,
+        "unlikely_links": any(
+            question.confidence < 0.5 and len(question.sides) == 2
+            for _, question in questions[:MOST_QUESTIONS]
+        ),
         "alarms": sum(p.false_alarms for p in counted),
         "failed": sum(p.converged is False for p in counted),
         "intervals": any(p.low is not None for p in counted),
