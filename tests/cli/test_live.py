@@ -22,10 +22,12 @@ import torch
 from PIL import Image
 from typer.testing import Result
 
+from polyplink.associate.alarms import FEATURES, AlarmModel, with_share
 from polyplink.associate.identities import Calibration
 from polyplink.cli.command import app
 from polyplink.cli.live import live
 from polyplink.core import results
+from polyplink.core.artefacts import to_plain
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.interval import Cover
 from polyplink.data.origin import BoxesOrigin, BoxSource, read_warnings
@@ -165,6 +167,31 @@ def test_a_live_count_of_uncovered_boxes_has_no_interval(
         lambda origin: encoder, origin, 25.0, tmp_path, purpose="count", keep_alarms=False
     )
     assert (cover.gap, point.spread) == ("boxes", None)
+
+
+def test_a_view_is_judged_by_the_views_before_it_in_the_recording(
+    sample_run: SampleRun, streamed: Path, tmp_path: Path
+) -> None:
+    loaded = load_encoder(sample_run.weights, torch.device("cpu"))
+    width = read_embeddings(streamed / "count" / "vectors.parquet").vectors.shape[1]
+    # Alone, each view is likely a polyp; five of them are many for one recording.
+    alarms = AlarmModel(
+        np.log(0.7 / 0.3), (0.0,) * len(FEATURES), (0.0,) * width, 0.67, "", share=0.9
+    )
+    operating = {**(loaded.record.operating or {}), "alarms": to_plain(alarms)}
+    weights = tmp_path / "weights.safetensors"
+    save_weights(weights, loaded.encoder, replace(loaded.record, operating=operating))
+    all_events = events(run_live(lines(), "--weights", weights, "--out", tmp_path / "out"))
+    judged = [event for event in all_events if event["event"] in ("closed", "alarm")]
+    expected = [with_share(np.full(n, 0.7), 0.9)[-1] for n in range(1, 6)]
+    np.testing.assert_allclose([event["shows_polyp"] for event in judged], expected, atol=1e-4)
+    assert [event["event"] for event in judged] == [
+        "closed" if chance >= 0.67 else "alarm" for chance in expected
+    ]
+    assert {"closed", "alarm"} == {event["event"] for event in judged}
+    # The count at the end judges all by all.
+    views = pl.read_csv(tmp_path / "out" / "count" / "views.csv")
+    np.testing.assert_allclose(views["shows_polyp"], [expected[-1]] * 5, atol=1e-4)
 
 
 def test_weights_of_simulated_pictures_are_warned_about_before_the_first_frame(
