@@ -11,10 +11,12 @@ from types import FrameType
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
+from polyplink.associate.alarms import FEATURES, AlarmModel
 from polyplink.associate.identities import recorded_point, untuned
 from polyplink.cli.count import count
-from polyplink.core.artefacts import write_json
+from polyplink.core.artefacts import to_plain, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message, catalogue
 from polyplink.counting.count_part import (
@@ -29,7 +31,7 @@ from polyplink.counting.result import Count
 from polyplink.data.faults import Faults
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.device import pick_device
-from polyplink.encoders.encode import encode
+from polyplink.encoders.encode import encode, read_embeddings
 from polyplink.encoders.load import load_encoder, load_named
 from polyplink.encoders.weights import read_record, save_weights
 from polyplink.pipeline.count_data import COUNTS, _count_table
@@ -133,6 +135,32 @@ def test_counts_without_a_view_and_from_a_single_view(
     assert warning in report_text
     drawn = result.value.all_boxes  # boxes without a polyp are drawn too
     assert (drawn.height, drawn["polyp"].null_count()) == (boxes.height, boxes.height - 32)
+
+
+@pytest.mark.parametrize(("chance", "questions"), [(0.9, 1), (0.99, 0)])
+def test_a_single_view_that_may_be_a_false_alarm_is_a_question(
+    sample_run: SampleRun, count_folder: Path, tmp_path: Path, chance: float, questions: int
+) -> None:
+    loaded = load_encoder(sample_run.weights, torch.device("cpu"))
+    vectors = read_embeddings(count_folder / "vectors.parquet").vectors
+    no_effect = (0.0,) * len(FEATURES), (0.0,) * vectors.shape[1]
+    alarms = AlarmModel(np.log(chance / (1 - chance)), *no_effect, 0.5, "")
+    operating = {**(loaded.record.operating or {}), "alarms": to_plain(alarms)}
+    weights = tmp_path / "weights.safetensors"
+    save_weights(weights, loaded.encoder, replace(loaded.record, operating=operating))
+    data, name = read_data(sample_run.data), pl.col("procedure_id")
+    boxes = data.detections.filter(name == "001-004")
+    first = int(boxes["frame"].to_numpy().min())
+    boxes = boxes.filter(pl.col("frame") < first + 32).with_columns(
+        score=pl.lit(0.9), polyp_id=pl.lit(None, pl.String)
+    )
+    procedures = data.procedures.filter(name == "001-004")
+    write_data(tmp_path / "d", DataSet.of(boxes, procedures, data.polyps.clear()))
+    result = count(weights, tmp_path / "d", out=tmp_path / "c", device="cpu")
+    (procedure,) = result.value.count.procedures
+    assert (procedure.polyps, procedure.tracklets, procedure.questions) == (1, 1, questions)
+    warned = any("Counted from a single view" in line for line in result.warnings)
+    assert warned == (questions == 0)  # "so there is no question to answer"
 
 
 def test_histories_without_a_curriculum_are_shown_and_broken_ones_refused(

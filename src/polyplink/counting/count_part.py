@@ -159,9 +159,7 @@ def count_messages(
     omitted = _left_out_messages(lost, part.screened.alarms, prepared.settings)
 
     # Procedures of one view that no question is about, without a frame rate, without a polyp.
-    n_views = {
-        procedure.procedure_id: len(procedure.identities.labels) for procedure in part.procedures
-    }
+    with_views = {procedure.procedure_id for procedure in part.procedures}
     single = [
         procedure.procedure_id
         for procedure in part.procedures
@@ -171,7 +169,7 @@ def count_messages(
         warnings.append(Message("one_view", named_procedures(single)))
     without_rate = _procedures_without_rate(prepared)
     warnings += rate_messages(without_rate)
-    empty = [name for name in prepared.procedures if name not in n_views]
+    empty = [name for name in prepared.procedures if name not in with_views]
     if empty:
         lost_there = lost_boxes(prepared.select(empty))
         alarms = part.screened.alarms.filter(pl.col("procedure_id").is_in(empty))
