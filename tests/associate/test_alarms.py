@@ -104,7 +104,7 @@ def fitted(
     X: pl.DataFrame, V: np.ndarray, polyps: list[str | None], patients: list[str], keep: float
 ) -> tuple[AlarmModel, np.ndarray]:
     """The model and the cross-fitted probabilities."""
-    return fit_alarms(X, V, polyps, patients, keep)
+    return fit_alarms(X, V, polyps, patients, keep, procedures=patients)
 
 
 def test_the_fit_separates_alarms_from_polyps_of_unseen_patients() -> None:
@@ -195,11 +195,11 @@ def test_the_threshold_keeps_the_requested_share_of_polyps_and_is_at_most_two_th
     assert thresholds[0] >= thresholds[1] > thresholds[2]
     few = "^16 of 25 tracklets show a polyp, of 1 patient: both kinds are needed in several$"
     with pytest.raises(NotFitted, match=few):
-        fit_alarms(X[:25], V[:25], polyps[:25], ["v0"] * 25, keep=0.9)
+        fitted(X[:25], V[:25], polyps[:25], ["v0"] * 25, keep=0.9)
     with pytest.raises(NotFitted, match="400 of 400 tracklets show a polyp"):
-        fit_alarms(X, V, ["p"] * len(polyps), patients, keep=0.9)
+        fitted(X, V, ["p"] * len(polyps), patients, keep=0.9)
     with pytest.raises(NotFitted, match="there is no tracklet of a detector"):
-        fit_alarms(X.clear(), V[:0], [], [], keep=0.9)
+        fitted(X.clear(), V[:0], [], [], keep=0.9)
 
 
 def test_the_share_of_a_procedure_is_estimated_from_all_its_tracklets() -> None:
@@ -240,5 +240,7 @@ def test_a_record_without_a_share_leaves_probabilities_as_they_are() -> None:
 def test_groups_of_still_images_are_not_called_patients() -> None:
     X, V, polyps = random_tracklets(60)
     patients = [f"v{i % 5}" for i in range(len(polyps))]
-    model, _ = fit_alarms(X, V, polyps, patients, keep=0.9, material="stills in motion")
+    model, _ = fit_alarms(
+        X, V, polyps, patients, 0.9, procedures=patients, material="stills in motion"
+    )
     assert model.origin.startswith("fitted on 5 groups of still images; cross-fitted, ")

@@ -77,6 +77,20 @@ def counted(
     return counts.join(true, on="procedure_id").with_columns(fps=pl.lit(fps))
 
 
+def comparison(table: pl.DataFrame) -> list[str]:
+    """Cells of a table: count error with its interval, mean difference, intervals that hold.
+
+    Args:
+        table: Columns polyps, low, high, and true, the true number of polyps.
+    """
+    off = table.select(pl.col("polyps", "true").cast(pl.Int64)).to_numpy() @ [1, -1]
+    error = resampled_mean(np.abs(off), np.ones(len(off)), draw_weights(len(off))).figure()
+    with_interval = table.drop_nulls("low")
+    held = with_interval.filter(pl.col("true").is_between("low", "high")).height
+    intervals = f"{held} of {with_interval.height}" if with_interval.height else "none given"
+    return [figure_text(error, 2), f"{off.mean():+.2f}", intervals]
+
+
 def main() -> None:
     """Count from fewer and from compressed frames, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -106,13 +120,7 @@ def main() -> None:
             )
             for place, folder in enumerate(arguments.folders)
         )
-        off = table.select(pl.col("polyps", "true").cast(pl.Int64)).to_numpy() @ [1, -1]
-        error = resampled_mean(np.abs(off), np.ones(len(off)), draw_weights(len(off))).figure()
-        with_interval = table.drop_nulls("low")
-        held = with_interval.filter(pl.col("true").is_between("low", "high")).height
-        intervals = f"{held} of {with_interval.height}" if with_interval.height else "none given"
-        cells = [f"{table['fps'][0]:g}", "" if crf is None else str(crf), figure_text(error, 2)]
-        cells += [f"{off.mean():+.2f}", intervals]
+        cells = [f"{table['fps'][0]:g}", "" if crf is None else str(crf), *comparison(table)]
         print("|", " | ".join(cells), "|", flush=True)
 
 

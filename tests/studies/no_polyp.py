@@ -22,10 +22,9 @@ import polyplink
 from polyplink.data.files.images import decoded_image
 from polyplink.data.files.trees import image_files
 from polyplink.data.tables import read_data
-from polyplink.evaluate.intervals import draw_weights, resampled_mean
 from polyplink.models.shipped import ENCODER
-from polyplink.report.formats import figure_text
 from polyplink.stills.procedures import StillsConfig, draw_visit, write_frames
+from tests.studies.frame_rates import comparison
 
 RECORDINGS, SECONDS = 4, 300.0
 
@@ -49,17 +48,6 @@ def link_frames(sources: list[Path], out: Path) -> None:
     images = [image for source in sources for image in image_files(source)]
     for number, image in enumerate(images):
         os.link(image, out / f"{number:06d}.jpg")
-
-
-def comparison(counts: pl.DataFrame, true: pl.DataFrame) -> str:
-    """The count error with its interval, the mean difference, and the intervals that hold."""
-    table = counts.join(true, on="procedure_id")
-    off = table.select(pl.col("polyps", "true").cast(pl.Int64)).to_numpy() @ [1, -1]
-    error = resampled_mean(np.abs(off), np.ones(len(off)), draw_weights(len(off))).figure()
-    with_interval = table.drop_nulls("low")
-    held = with_interval.filter(pl.col("true").is_between("low", "high")).height
-    cells = [str(len(off)), figure_text(error, 2), f"{off.mean():+.2f}"]
-    return " | ".join([*cells, f"{held} of {with_interval.height}"])
 
 
 def main() -> None:
@@ -90,7 +78,9 @@ def main() -> None:
     for i, weights in enumerate(arguments.weights):
         counts = polyplink.count(weights, out / "boxes", out=out / f"count{i}").value.counts
         if true is not None:
-            print(f"| {weights} | {comparison(counts, true)} |", flush=True)
+            table = counts.join(true, on="procedure_id")
+            cells = [weights, str(table.height), *comparison(table)]
+            print("|", " | ".join(cells), "|", flush=True)
             continue
         with pl.Config(tbl_formatting="ASCII_MARKDOWN", tbl_hide_dataframe_shape=True):
             print(weights, counts.select("procedure_id", "polyps", "low", "high"))

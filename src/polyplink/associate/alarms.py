@@ -190,10 +190,11 @@ def with_share(chance: Floats, share: float) -> Floats:
         >>> with_share(np.array([0.9] + [0.1] * 40), 0.8).round(2)[:2]
         array([0.46, 0.01])
     """
-    known = chance[~np.isnan(chance)]
-    clipped = np.clip(known, np.finfo(float).tiny, 1 - np.finfo(float).eps)
+    is_known = ~np.isnan(chance)
+    adapted = chance[is_known]
+    clipped = np.clip(adapted, np.finfo(float).tiny, 1 - np.finfo(float).eps)
     log_odds = np.log(clipped) - np.log1p(-clipped)
-    adapted, log_odds_of_share = known, math.log(share) - math.log1p(-share)
+    log_odds_of_share = math.log(share) - math.log1p(-share)
     estimate = share
     for _ in range(SHARE_STEPS):
         adapted = expit(log_odds + math.log(estimate) - math.log1p(-estimate) - log_odds_of_share)
@@ -202,7 +203,7 @@ def with_share(chance: Floats, share: float) -> Floats:
         if abs(estimate - before) < SHARE_PRECISION:
             break
     result = chance.copy()
-    result[~np.isnan(chance)] = adapted
+    result[is_known] = adapted
     return result
 
 
@@ -213,7 +214,7 @@ def fit_alarms(
     patients: Sequence[str],
     keep: float,
     *,
-    procedures: Sequence[str] | None = None,
+    procedures: Sequence[str],
     material: Material | None = None,
 ) -> tuple[AlarmModel, Floats]:
     """Fit the probability that a tracklet shows a polyp, and the threshold.
@@ -230,7 +231,7 @@ def fit_alarms(
         polyps: (t,) polyp of each tracklet, None for a false alarm.
         patients: (t,) patient of each tracklet: what one of them looks like tells about its others.
         keep: Share of the polyps that must keep a tracklet, above 0 and at most 1.
-        procedures: (t,) procedure of each tracklet, for `with_share`; by default, the patient.
+        procedures: (t,) procedure of each tracklet, for `with_share`.
         material: What the boxes are of, for the record: patients of stills in motion are groups of
             still images.
 
@@ -271,7 +272,7 @@ def fit_alarms(
         trials.append((loss, strength, scale_tried, Z, expit(crossed_odds)))
     _, strength, scale, Z, crossed = min(trials, key=lambda trial: trial[0])
     share = float(is_polyp.mean())
-    of_procedures = np.asarray(patients if procedures is None else procedures, dtype=str)[usable]
+    of_procedures = np.asarray(procedures, dtype=str)[usable]
     for procedure in np.unique(of_procedures):
         rows = of_procedures == procedure
         crossed[rows] = with_share(crossed[rows], share)

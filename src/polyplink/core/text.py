@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,16 @@ def many(number: int, noun: str) -> str:
     """
     ending = "" if number == 1 else "es" if noun.endswith("x") else "s"
     return f"{number} {noun}{ending}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """At most three names, and an ellipsis if there are more.
+
+    Example:
+        >>> first_names(["a", "b"]), first_names(["a", "b", "c", "d"])
+        ('a, b', 'a, b, c, ...')
+    """
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def file_name(name: str, *, exact: bool = False) -> str:

@@ -12,7 +12,7 @@ import polars as pl
 from polyplink.associate.identities import OperatingPoint, Purpose
 from polyplink.core.artefacts import file_key, to_plain
 from polyplink.core.messages import BROKE_OFF, Message
-from polyplink.core.text import relative_path, rounded_probability
+from polyplink.core.text import first_names, relative_path, rounded_probability
 from polyplink.counting.link import (
     LinkedPart,
     LinkedProcedure,
@@ -237,7 +237,7 @@ def rate_messages(procedures: Sequence[str]) -> list[Message]:
 
 def named_procedures(procedures: Sequence[str]) -> dict[str, Any]:
     """Values for a message about procedures: their number, and the names of the first three."""
-    names = ", ".join(procedures[:3]) + (", ..." if len(procedures) > 3 else "")
+    names = first_names(procedures)
     return {"n": len(procedures), "names": names}
 
 

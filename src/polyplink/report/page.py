@@ -212,9 +212,10 @@ def questions_of(counted: CountedProcedure) -> list[ListedQuestion]:
             "report.counted_polyp",
             (polyp.polyp,),
             (tuple(tracklet.tracklet_id for tracklet in polyp.tracklets),),
-            polyp.doubt or 0.0,
+            doubt,
         )
-        for polyp in counted.doubtful
+        for polyp in counted.groups
+        if (doubt := polyp.doubt) is not None
     ]
     return [*doubts, *links]
 

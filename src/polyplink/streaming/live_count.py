@@ -152,7 +152,7 @@ class LiveCount:
         self._source, self._emit = source, emit
         self._linker = OnlineLinker(point, settings)
         self._alarms, self._keep_alarms = point.alarms, keep_alarms
-        self._chances = array("d")  # of closed tracklets, if all were of other procedures
+        self._chances = array("d")  # of closed tracklets, before `of_procedure`
         self._frame_tracker = FrameTracker(source.fps, source.width, source.height, encoder.prepare)
         if not hasattr(self._frame_tracker.tracker, "open"):
             raise PolyplinkError(

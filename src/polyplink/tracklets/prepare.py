@@ -24,7 +24,7 @@ from polyplink.core.artefacts import content_key
 from polyplink.core.errors import PolyplinkError, warn, warn_remade
 from polyplink.core.results import StageProgress, silent_stage
 from polyplink.core.runs import PAUSE, RunRecord, claim_unmade, file_claim, until_done
-from polyplink.core.text import file_name, many, short_repr
+from polyplink.core.text import file_name, first_names, many, short_repr
 from polyplink.core.workers import as_done
 from polyplink.data.files.image_names import image_place
 from polyplink.data.files.images import Pixels
@@ -403,11 +403,9 @@ def remove_outdated(prepared: Prepared, folder: Path) -> None:
         if older:
             outdated.append(name)
     if outdated:
-        names = ", ".join(outdated[:3]) + (", ..." if len(outdated) > 3 else "")
-        number = many(len(outdated), "procedure")
         warn(
-            f"crops or vectors of {number} ({names}) are older than their pictures, and are made "
-            "again where they are needed"
+            f"crops or vectors of {many(len(outdated), 'procedure')} ({first_names(outdated)}) are "
+            "older than their pictures, and are made again where they are needed"
         )
 
 
