@@ -10,11 +10,12 @@ import pytest
 from polyplink.associate.alarms import FEATURES, AlarmModel, with_share
 from polyplink.associate.clusterers import LearnedLinks
 from polyplink.associate.identities import OperatingPoint, untuned
-from polyplink.associate.links import LinkModel, term_names
+from polyplink.associate.links import LinkModel, Views, term_names
+from polyplink.core.arrays import Floats
 from polyplink.core.errors import PolyplinkError
 from polyplink.counting.calibration import fit_point
 from polyplink.counting.labels import with_truth
-from polyplink.counting.link import screen, true_counts
+from polyplink.counting.link import judge_together, screen, true_counts
 from polyplink.data.tables import DataSet, read_data, write_data
 from polyplink.encoders.encode import Embeddings
 from polyplink.tracklets.prepare import Prepared, prepare
@@ -124,6 +125,46 @@ def test_rescued_tracklets_reach_the_threshold_as_they_are_counted(
     assert screened.prepared.tracklets["tracklet_id"].to_list() == [
         name for name, letter in zip(names, "addbda", strict=True) if letter != "b"
     ]
+
+
+def seen_times(*numbers: int) -> tuple[Views, list[int]]:
+    """Views of polyps, each seen so many times and linked without doubt, and the polyp of each."""
+    polyps = [polyp for polyp, number in enumerate(numbers) for _ in range(number)]
+    start: Floats = np.arange(len(polyps), dtype=np.float64) * 60
+    end: Floats = start + 5
+    return Views(np.eye(len(numbers))[polyps], start, end), polyps
+
+
+@pytest.mark.parametrize(
+    ("numbers", "p", "kept"),
+    [
+        ((8, 8, 1), 0.8, False),  # others (8 + 8 + 1) / 3 on average: odds 4 become 0.7
+        ((8, 8, 1), 0.9, True),  # 1.6
+        ((2, 2, 1), 0.8, True),
+        ((1, 1, 1), 0.7, True),
+        ((1,), 0.7, True),
+        ((8, 8, 2), 0.8, True),
+    ],
+)
+def test_a_polyp_seen_more_rarely_than_others_needs_more_evidence(
+    numbers: tuple[int, ...], p: float, kept: bool
+) -> None:
+    views, polyps = seen_times(*numbers)
+    alarms = AlarmModel(0.0, (), (), 2 / 3, "")
+    is_last = np.array(polyps) == len(numbers) - 1
+    judged, stays = judge_together(
+        views, np.where(is_last, p, 0.99), replace(LINKED, alarms=alarms)
+    )
+    assert stays[~is_last].all()
+    assert (stays[is_last] == kept).all()
+    np.testing.assert_allclose(judged[~is_last], 0.99, atol=0.01)
+    rarity = min(1.0, numbers[-1] / ((sum(numbers[:-1]) + 1) / len(numbers)))
+    np.testing.assert_allclose(judged[is_last] / (1 - judged[is_last]), rarity * p / (1 - p))
+    # Annotated tracklets stay, however rare.
+    stays = judge_together(views, np.where(is_last, np.nan, 0.99), replace(LINKED, alarms=alarms))[
+        1
+    ]
+    assert stays.all()
 
 
 def test_tracklets_linked_with_a_kept_one_stay_false_alarms(data: Path, tmp_path: Path) -> None:

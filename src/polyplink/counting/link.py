@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from polyplink.associate.alarms import EQUAL_COST, tracklet_features
@@ -15,7 +16,7 @@ from polyplink.associate.links import Views
 from polyplink.associate.partition import MOST, Labels, partition
 from polyplink.associate.probes import Reading
 from polyplink.associate.similarity import unit_rows
-from polyplink.core.arrays import Flags
+from polyplink.core.arrays import Flags, Floats
 from polyplink.core.errors import PolyplinkError
 from polyplink.core.messages import Message
 from polyplink.counting.interval import ASK_BELOW_MESSAGE, Cover, Coverage, point_for_boxes
@@ -28,6 +29,7 @@ from polyplink.tracklets.prepare import Prepared
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
 
+SEEN_ONCE = 1  # further polyps, seen once, in the mean number of tracklets of the others
 ALIKE = 0.95  # probability of one polyp from which two views in one frame are named to the user
 
 
@@ -130,71 +132,109 @@ def screen(
 ) -> Screened:
     """Separate false alarms from tracklets that show a polyp.
 
-    A tracklet below the threshold is a false alarm, unless it is
-    [rescued][polyplink.counting.link.rescue_tracklets] with others of one polyp. Annotated
-    tracklets (with a known polyp, or with boxes without scores) are never false alarms.
+    A procedure's tracklets are judged [together][polyplink.counting.link.judge_together] if links
+    are learned. Annotated tracklets (with a known polyp, or with boxes without scores) are never
+    false alarms.
 
     Args:
         prepared: The tracklets.
         embeddings: Vectors of (at least) these tracklets.
         point: The operating point; without a model of false alarms, nothing is rejected.
-        keep_alarms: Whether tracklets below the model's threshold stay.
+        keep_alarms: Whether false alarms stay.
 
     Raises:
         PolyplinkError: If a tracklet has no vector, or the vectors do not fit the model.
     """
     features = tracklet_features(prepared)
     detected = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
-    table = prepared.tracklets.with_columns(shows_polyp=pl.lit(None, pl.Float64))
-    model = point.alarms
+    table, model = prepared.tracklets, point.alarms
     if model is None or not detected.any():
-        return Screened(replace(prepared, tracklets=table), table.clear(), int(detected.sum()))
-    chance = model.probability(features, unit_rows(vectors_of(prepared, embeddings)))
+        unknown = table.with_columns(shows_polyp=pl.lit(None, pl.Float64))
+        return Screened(replace(prepared, tracklets=unknown), unknown.clear(), int(detected.sum()))
+    vectors = unit_rows(vectors_of(prepared, embeddings))
+    chance = model.probability(features, vectors)
+    kept = np.ones(len(chance), dtype=np.bool_)
     for rows in table.with_row_index("row").group_by("procedure_id").agg("row")["row"]:
-        chance[rows.to_numpy()] = model.of_procedure(chance[rows.to_numpy()])
+        of_procedure = rows.to_numpy()
+        chance[of_procedure] = model.of_procedure(chance[of_procedure])
+        if not keep_alarms:
+            views = views_to_link(prepared, table[rows], vectors[of_procedure])
+            chance[of_procedure], kept[of_procedure] = judge_together(
+                views, chance[of_procedure], point
+            )
     table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None))
-    alarm = (table["shows_polyp"] < model.threshold).fill_null(False) & (not keep_alarms)
-    several = table.filter(alarm).group_by("procedure_id").len().filter(pl.col("len") > 1)
-    doubtful = table.filter(pl.col("procedure_id").is_in(several["procedure_id"].implode()))
-    for procedure in by_procedure(replace(prepared, tracklets=doubtful), embeddings):
-        alarm &= ~table["tracklet_id"].is_in(rescue_tracklets(procedure, point))
-    return Screened(replace(prepared, tracklets=table.filter(~alarm)), table.filter(alarm), 0)
+    return Screened(replace(prepared, tracklets=table.filter(kept)), table.filter(~kept), 0)
 
 
-def rescue_tracklets(procedure: ProcedureTracklets, point: OperatingPoint) -> list[str]:
-    """Tracklets below the threshold of false alarms that likely show a polyp together.
+def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> tuple[Floats, Flags]:
+    """Judge the tracklets of a procedure by what links join.
 
-    Links join all tracklets of the procedure. If none of a polyp reaches the threshold, all are
-    kept if the probability that at least one of them shows it (noisy-OR, 1 - prod(1 - p)) is
+    Links join all tracklets. If none of a polyp reaches the threshold of false alarms, all are kept
+    if the probability that at least one of them shows it (noisy-OR, 1 - prod(1 - p)) is
     `EQUAL_COST` or more. Then the tracklets that are kept are joined alone, as they will be
     counted: polyps of fewer tracklets may lie below `EQUAL_COST` and are left out again.
 
+    What is seen more rarely than the other polyps of a procedure is more likely a false alarm: the
+    odds of the tracklets of a polyp with s of them are multiplied by s / m if the others have
+    m > s on average, which is about how likely so few are if the numbers are geometric. For the
+    mean, `SEEN_ONCE` further polyps count as seen once. A polyp is left out if then no tracklet
+    reaches 1/2 or the threshold, or, if all were below the threshold, they do not reach
+    `EQUAL_COST` together.
+
     Args:
-        procedure: All its tracklets, with their `shows_polyp`.
-        point: The operating point; without learned links, or with more tracklets than a partition
-            may have, there are none.
+        views: The n tracklets.
+        chance: Probability that each shows a polyp (n,); NaN for annotated ones, which do.
+        point: The operating point, with a model of false alarms. Without learned links, or with
+            more tracklets than a partition may have, each tracklet is judged alone.
+
+    Returns:
+        The probabilities (n,), lower for polyps that are seen rarely, and whether each tracklet is
+        kept (n,).
     """
     setting, model, links = point.setting, point.alarms, point.links
-    if not isinstance(setting, LearnedLinks) or links is None or model is None:
-        return []
-    if procedure.table.height > MOST:
-        return []
-    chance = procedure.table["shows_polyp"].fill_null(1.0).to_numpy()  # (n,)
+    assert model is not None
     is_below = chance < model.threshold
-    kept = np.ones(len(chance), dtype=np.bool_)
-    while True:
+    if not isinstance(setting, LearnedLinks) or links is None or len(chance) > MOST:
+        return chance, ~is_below
+
+    # Tracklets below the threshold, until those that are kept stay the same.
+    kept = np.ones_like(is_below)
+    polyps: list[npt.NDArray[np.intp]] = []  # rows of each
+    while kept.any():
         rows = np.flatnonzero(kept)
-        P = links.probability(procedure.views.take(rows))  # (k, k)
+        P = links.probability(views.take(rows))  # (k, k)
         (labels,) = partition(P, [setting.price], tolerance=setting.tolerance)  # (k,)
-        rescued = np.zeros_like(is_below)
-        for label in np.unique(labels):
-            members = rows[labels == label]
-            shows_polyp = 1 - (1 - chance[members]).prod()
-            rescued[members] = is_below[members].all() and shows_polyp >= EQUAL_COST
-        still_kept = ~is_below | rescued
-        if not rescued.any() or (still_kept == kept).all():
-            return procedure.table["tracklet_id"].filter(pl.Series(rescued)).to_list()
+        polyps = [rows[labels == label] for label in np.unique(labels)]
+        still_kept = ~is_below
+        for members in polyps:
+            if is_below[members].all() and _any_shows(chance[members]) >= EQUAL_COST:
+                still_kept[members] = True
+        if (still_kept == kept).all():
+            break
         kept = still_kept
+    if not kept.any():
+        return chance, kept
+
+    # Polyps that are seen more rarely than others.
+    judged = chance.copy()
+    n_kept = int(kept.sum())
+    for members in polyps:
+        mean = (n_kept - len(members) + SEEN_ONCE) / (len(polyps) - 1 + SEEN_ONCE)
+        factor = min(1.0, len(members) / mean)
+        p = chance[members]
+        p = p * factor / (p * factor + 1 - p)
+        judged[members] = p
+        if is_below[members].all():
+            kept[members] = _any_shows(p) >= EQUAL_COST
+        else:
+            # NaN, of an annotated tracklet, is kept.
+            kept[members] = not p.max() < min(0.5, model.threshold)
+    return judged, kept
+
+
+def _any_shows(chance: Floats) -> float:
+    """Probability that at least one of some tracklets (n,) shows a polyp; NaN if one is NaN."""
+    return float(1 - (1 - chance).prod())
 
 
 @dataclass(frozen=True)
