@@ -105,6 +105,15 @@ def test_polyps_that_may_be_false_alarms_are_asked_about_first(
     assert after["low"] is None
     desk.correct(0, {"kind": "undo", "of": after["undo"]})
     assert state() == (2, 1, links + 1, 0)
+    # Nobody can say: the question is answered, and the count and its interval stay.
+    unsure = desk.correct(0, {"kind": "unsure", "rows": first["members"]})
+    assert state() == (2, 0, links, 1)
+    assert (unsure["corrected"], unsure["corrections"]) == (False, 1)
+    assert desk.log()[-1].tracklets == tuple(doubted)
+    review = corrected_count(desk).procedures[0]
+    assert (review.questions, review.answered, review.corrected) == (links + 1, 1, False)
+    desk.correct(0, {"kind": "undo", "of": unsure["undo"]})
+    assert state() == (2, 1, links + 1, 0)
     # None: its views are removed.
     desk.correct(0, {"kind": "not_polyp", "rows": first["members"]})
     assert (state()[0], n_doubts(), state()[3]) == (1, 0, 1)

@@ -237,8 +237,11 @@ def doubt_first_polyp(context: BrowserContext, *, every_link: bool = False) -> N
         links = [question | {"close": every_link} for question in state["questions"]]
         doubt = {"a": rows[0], "b": None, "members": rows, "others": [], "joined": None}
         doubt |= {"close": True, "probability": 0.71, "change": -1}
-        confirmed = any(state["tracklets"][row]["decided"] for row in rows)
-        route.fulfill(json=state | {"questions": links if confirmed else [doubt, *links]})
+        answered = any(
+            entry["rows"] == rows and not entry["undone"] and entry["kind"] in ("polyp", "unsure")
+            for entry in state["log"]
+        )
+        route.fulfill(json=state | {"questions": links if answered else [doubt, *links]})
 
     context.route("**/api/procedures/1", add_question)
     context.route("**/corrections", add_question)
@@ -254,14 +257,15 @@ def test_whether_a_polyp_is_one_is_asked_and_answered(
     assert page.locator("#question").inner_text() == "Is this a polyp?"
     text = page.locator(".meaning").inner_text().replace("\xa0", " ")
     assert text.endswith("(probability 71 %). If it is not one, the count becomes 1.")
-    expect(page.locator("#asked-right, #unsure, #not-polyp-left")).to_have_count(0)
+    expect(page.locator("#asked-right, #not-polyp-left")).to_have_count(0)
     label = page.locator("#asked-left").get_attribute("aria-label")
     assert str(label).startswith("Polyp 1, view at")  # not "Left"
     assert "two views" not in page.locator(".timeline").inner_text()
     widths = page.locator("#asked-left, .pair").evaluate_all("all => all.map(e => e.clientWidth)")
     assert max(widths) - min(widths) < 5
-    page.keyboard.press("u")  # no answer to this question
-    for key, kind, count in (("s", "polyp", before), ("d", "not_polyp", before - 1)):
+    assert page.locator("#unsure").inner_text().startswith("Cannot say")
+    answers = (("s", "polyp", before), ("u", "unsure", before), ("d", "not_polyp", before - 1))
+    for key, kind, count in answers:
         page.keyboard.press(key)
         expect(page.locator("#undo")).to_be_enabled()
         entry = desk.procedure(1)["log"][-1]
@@ -270,7 +274,7 @@ def test_whether_a_polyp_is_one_is_asked_and_answered(
         page.keyboard.press("z")
         expect(page.locator("#undo")).to_be_disabled()
     assert [entry["kind"] for entry in desk.procedure(1)["log"]] == [
-        *("polyp", "undo", "not_polyp", "undo")
+        *("polyp", "undo", "unsure", "undo", "not_polyp", "undo")
     ]
     assert PAGE_ERRORS[page] == []
 
@@ -283,7 +287,7 @@ def test_going_from_one_kind_of_question_to_the_other_is_announced_and_keeps_the
     said = page.locator("#live")
     page.keyboard.press("n")
     expect(said).to_contain_text("Is this the same polyp? Question 2 of")
-    page.locator("#unsure").focus()
+    page.locator("#not-polyp-left").focus()
     page.keyboard.press("p")
     expect(said).to_contain_text("Is this a polyp? Question 1 of")
     expect(page.locator("#same")).to_be_focused()

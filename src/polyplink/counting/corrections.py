@@ -26,9 +26,11 @@ from polyplink.counting.count_part import named_procedures
 
 LOG = "corrections.jsonl"
 
-PairKind = Literal["same", "different", "unsure", "split"]
+PairKind = Literal["same", "different", "split"]
 FrameKind = Literal["missed", "not_missed"]
-OtherKind = Literal["not_polyp", "polyp", "merge", "move", "cut", "done", "reopen", "undo", "redo"]
+OtherKind = Literal[
+    "unsure", "not_polyp", "polyp", "merge", "move", "cut", "done", "reopen", "undo", "redo"
+]
 PAIRS: tuple[str, ...] = get_args(PairKind)  # kinds that need two sides
 OF_A_FRAME: tuple[str, ...] = get_args(FrameKind)  # kinds that need a frame and no tracklet
 KINDS = (*PAIRS, *OF_A_FRAME, *get_args(OtherKind))
@@ -44,19 +46,19 @@ class Correction:
     Attributes:
         procedure: The procedure.
         kind: Kind of the answer: `same`, `different` or `unsure` about tracklets[0] and others[0];
-            `not_polyp` or `polyp` about `tracklets`; `merge`: `tracklets` show one polyp; `split`:
-            `tracklets` show another polyp than `others`; `move`: tracklets[0] shows the polyp of
-            others[0] (or no other's), not that of `apart`; `cut`: tracklets[0] shows one polyp
-            before `frame` and another from there on, and its parts are others[0] and others[1];
-            `missed`: a polyp without a tracklet is in view in `frame`; `not_missed`: at the place
-            in `frame` where one may have been missed, none was; `done` and `reopen` about the
-            procedure; `undo`, `redo`.
+            `not_polyp`, `polyp` or, without `others`, `unsure` about `tracklets`; `merge`:
+            `tracklets` show one polyp; `split`: `tracklets` show another polyp than `others`;
+            `move`: tracklets[0] shows the polyp of others[0] (or no other's), not that of `apart`;
+            `cut`: tracklets[0] shows one polyp before `frame` and another from there on, and its
+            parts are others[0] and others[1]; `missed`: a polyp without a tracklet is in view in
+            `frame`; `not_missed`: at the place in `frame` where one may have been missed, none was;
+            `done` and `reopen` about the procedure; `undo`, `redo`.
         tracklets: Ids of tracklets.
         others: Ids of the other tracklets.
         apart: For `move`, the tracklets from which it was moved away.
         frame: For `cut`, the first frame of the second part; for `missed`, that of the polyp; for
             `not_missed`, that of the place.
-        joined: For `unsure`, whether the two tracklets were counted as one polyp then.
+        joined: For `unsure` about two, whether these were counted as one polyp then.
         of: For `undo` and `redo`, the id of the correction.
         views: Key of the views that were reviewed, see `views_key`; "" in logs of earlier versions.
         reviewer: Name of the reviewer.
@@ -171,6 +173,7 @@ class Decided:
         must: Pairs of tracklets that show one polyp.
         cannot: Pairs of tracklets that show two polyps.
         unsure: Pairs that were reviewed without a decision, and `Correction.joined`.
+        undecided: Tracklets of polyps that may be none, and were reviewed without a decision.
         removed: Tracklets that show no polyp.
         restored: Tracklets that show a polyp, even if the model of false alarms rejects them.
         missed: Polyps without a tracklet, by frame.
@@ -185,6 +188,7 @@ class Decided:
     must: tuple[Pair, ...]
     cannot: tuple[Pair, ...]
     unsure: tuple[tuple[str, str, bool | None], ...]
+    undecided: frozenset[str]
     removed: frozenset[str]
     restored: frozenset[str]
     missed: tuple[Correction, ...]
@@ -241,17 +245,20 @@ def decide(log: Sequence[Correction], tracklet_ids: Sequence[str]) -> Decided:
         else:
             must, cannot = [*must, *together], [*cannot, *apart]
             accepted.append((correction, [*together, *apart]))
-    unsure = [
-        (correction.tracklets[0], correction.others[0], correction.joined)
-        for correction in active
-        if correction.kind == "unsure"
-    ]
+    unsure, undecided = [], set[str]()
+    for correction in active:
+        if correction.kind == "unsure" and correction.others:
+            pair = (correction.tracklets[0], correction.others[0])
+            unsure.append((*pair, correction.joined))
+        elif correction.kind == "unsure":
+            undecided.update(correction.tracklets)
     missed = [correction for correction in active if correction.kind == "missed"]
     not_missed = [correction.frame for correction in active if correction.kind == "not_missed"]
     return Decided(
         must=tuple(must),
         cannot=tuple(cannot),
         unsure=tuple(pair for pair in unsure if counted.issuperset(pair[:2])),
+        undecided=frozenset(undecided),
         removed=frozenset(name for name, polyp in shows.items() if not polyp),
         restored=frozenset(name for name, polyp in shows.items() if polyp),
         missed=tuple(sorted(missed, key=lambda correction: correction.frame or 0)),
@@ -365,11 +372,10 @@ def applied_corrections(log: Sequence[Correction], decided: Decided) -> list[Cor
 
 
 def question_answers(log: Sequence[Correction], decided: Decided) -> list[Correction]:
-    """Answers to questions, of the corrections that apply."""
+    """Answers to questions about two tracklets, of the corrections that apply."""
     kinds = ("same", "different", "unsure")
-    return [
-        correction for correction in applied_corrections(log, decided) if correction.kind in kinds
-    ]
+    applied = applied_corrections(log, decided)
+    return [correction for correction in applied if correction.kind in kinds and correction.others]
 
 
 def _replay(log: Sequence[Correction]) -> tuple[dict[str, Correction], dict[str, None]]:

@@ -316,7 +316,7 @@ class Desk:
                 entry = parse_correction(answer, self.names[index], ids, reviewer_name)
             key = views_key(self._uncut(self.names[index]))
             entry = replace(entry, views=key)
-            if entry.kind == "unsure":
+            if entry.kind == "unsure" and entry.others:
                 entry = replace(entry, joined=solved.is_joined(entry))
             append_correction(self.out, entry)
             split = split_polyps(entry, solved, self.solve(index))

@@ -34,11 +34,11 @@ class Solved(NamedTuple):
         counted: Rows of the tracklets that are linked.
         polyps: Index of the polyp of each row; None for tracklets that are not linked.
         doubts_answered: Number of polyps of the count that might have been false alarms, and were
-            confirmed or removed.
+            confirmed, removed, or reviewed without a decision.
         views: The views of the linked tracklets; None if there are none.
         identities: Their identities; None if there are none.
         alike: Pairs of polyps that look alike in the same frames and were not called different.
-        doubtful: Polyps that may be false alarms and were not confirmed, as the rows of their
+        doubtful: Polyps that may be false alarms and were not reviewed, as the rows of their
             tracklets, each with the probability that it is a polyp.
     """
 
@@ -115,6 +115,7 @@ def doubtful_polyps(
 ) -> list[tuple[list[int], float]]:
     """`Solved.doubtful` of a procedure; what is least likely a polyp comes first."""
     chances, ids = chances_of(counted), table["tracklet_id"].to_list()
+    reviewed = decided.restored | decided.undecided
     rows_of: dict[int, list[int]] = {}
     for row, polyp in enumerate(polyps):
         if polyp is not None:
@@ -122,17 +123,17 @@ def doubtful_polyps(
     doubtful = []
     for rows in rows_of.values():
         doubt = doubt_of(chances.get(table["whole"][row]) for row in rows)
-        if doubt is not None and decided.restored.isdisjoint(ids[row] for row in rows):
+        if doubt is not None and reviewed.isdisjoint(ids[row] for row in rows):
             doubtful.append((rows, doubt))
     return sorted(doubtful, key=lambda polyp: polyp[1])
 
 
 def doubts_answered(counted: CountedProcedure, decided: Decided) -> int:
-    """Number of doubtful polyps of a count that were confirmed, or have no view left."""
-    answered = 0
+    """Number of doubtful polyps of a count that were reviewed, or have no view left."""
+    answered, reviewed = 0, decided.restored | decided.undecided
     for polyp in counted.doubtful:
         ids = {tracklet.tracklet_id for tracklet in polyp.tracklets}
-        answered += ids <= decided.removed or not ids.isdisjoint(decided.restored)
+        answered += ids <= decided.removed or not ids.isdisjoint(reviewed)
     return answered
 
 

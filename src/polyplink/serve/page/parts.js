@@ -519,16 +519,10 @@ export function questionCard(state) {
           ? t("question.stays", { n: procedure.polyps })
           : t(question.joined ? "question.if_different" : "question.if_same", { n: other }),
       ]),
-    h("div", { class: "answers", role: "group", "aria-labelledby": "question" }, doubt
-      ? [
-        button("same", t("doubt.yes"), { key: "s", id: "same" }),
-        button("different", t("not_polyp"), { key: "d", id: "different" }),
-      ]
-      : [
-        button("same", t("same"), { key: "s", id: "same" }),
-        button("different", t("different"), { key: "d", id: "different" }),
-        button("unsure", t("unsure"), { key: "u", id: "unsure" }),
-      ]),
+    h("div", { class: "answers", role: "group", "aria-labelledby": "question" },
+      button("same", t(doubt ? "doubt.yes" : "same"), { key: "s", id: "same" }),
+      button("different", t(doubt ? "not_polyp" : "different"), { key: "d", id: "different" }),
+      button("unsure", t("unsure"), { key: "u", id: "unsure" })),
     n > 1 && h("div", { class: "turns" },
       button("question_back", t("question.back"), { key: "p", id: "question-back", class: "quiet" }),
       button("question_later", t("question.later"),
@@ -739,7 +733,7 @@ export function handOff(state) {
 
 export function keysSheet() {
   const groups = {
-    doubt: [["S", "doubt.yes"], ["D", "not_polyp"]],
+    doubt: [["S", "doubt.yes"], ["D", "not_polyp"], ["U", "unsure"]],
     question: [["S", "same"], ["D", "different"], ["U", "unsure"]],
     "keys.questions": [["1", "keys.left_picture"], ["2", "keys.right_picture"],
       ["N", "P", "keys.question_move"]],

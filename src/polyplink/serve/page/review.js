@@ -329,8 +329,8 @@ const answer = async (kind) => {
   const question = questionShown();
   if (!question || Date.now() - state.turned < SETTLE) return; // it is not yet read
   if (isDoubt(question)) {
-    if (kind === "unsure") return; // it stays open
-    await correct({ kind: kind === "same" ? "polyp" : "not_polyp", rows: question.members });
+    const kinds = { same: "polyp", different: "not_polyp", unsure: "unsure" };
+    await correct({ kind: kinds[kind], rows: question.members });
   } else await correct({ kind, a: question.a, b: question.b });
   if (!questionShown()) toCard(); // the last one: its buttons have gone, and the card has moved
 };
