@@ -27,7 +27,7 @@ from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import corrected_count, identified_data
 from polyplink.serve.pictures import OPEN_VIDEOS, Pictures, parse_mask
 from polyplink.serve.possible_misses import Place
-from polyplink.serve.solved import split_polyps
+from polyplink.serve.solved import question_facts, split_polyps
 from tests.conftest import SampleRun
 from tests.data.videos import frame_of, number_of, write_video
 from tests.samples import write_procedures
@@ -117,6 +117,25 @@ def test_polyps_that_may_be_false_alarms_are_asked_about_first(
     # None: its views are removed.
     desk.correct(0, {"kind": "not_polyp", "rows": first["members"]})
     assert (state()[0], n_doubts(), state()[3]) == (1, 0, 1)
+
+
+def test_a_question_about_a_polyp_says_what_the_count_becomes_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other polyps may be counted otherwise then, because each link depends on all views."""
+    desk = Desk(write_counted(tmp_path, (12, 12, 12, 6, 6)))
+    half = dict.fromkeys(desk.prepared.tracklets["tracklet_id"], 0.5)
+    monkeypatch.setattr("polyplink.serve.solved.chances_of", lambda counted: half)
+    desk.correct(3, {"kind": "missed", "frame": 0})  # no part of what is linked again
+    before = desk.procedure(3)
+    doubts = [question for question in before["questions"] if question["b"] is None]
+    assert [question["change"] for question in doubts] == [0, 0]
+    for question in doubts:
+        after = desk.correct(3, {"kind": "not_polyp", "rows": question["members"]})
+        assert after["polyps"] == before["polyps"] + question["change"]
+        desk.correct(3, {"kind": "undo", "of": after["undo"]})
+    every_view = desk.solve(3)._replace(doubtful=[([*range(6)], 0.5)])
+    assert question_facts(every_view, before["tracklets"], desk.point)[0]["change"] == -2
 
 
 def test_the_best_picture_shows_the_largest_box(desk: Desk) -> None:

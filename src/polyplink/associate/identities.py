@@ -305,33 +305,60 @@ def identify(
         PolyplinkError: If a vector is zero or not finite, or constraints contradict each other.
     """
     constraints = decided or Constraints()
+    clusters, converged, similarity = _clusters(views, positions, point, constraints)
     setting, P, interval = point.setting, None, None
     if isinstance(setting, LearnedLinks):
-        assert point.links is not None
-        P = point.links.probability(views)
+        P = similarity
         if point.exceeded_by(len(P)):
             point = point.without_interval()
-        similarity, converged = P, True
-        clusters = _partition(P, setting, constraints)
         if point.spread is not None:
             factors = [factor for factor in SPREADS if factor <= point.spread]
             low, high = count_intervals(P, setting, factors, constraints)
             interval = point.widened(int(low[-1]), int(high[-1]))
-    else:
-        V = visual(views.vectors, point.form)
-        similarity = setting.similarity(V, positions)
-        clustered = setting.cluster(V, positions)
-        clusters, converged = clustered.labels, clustered.converged
-        together = clusters[:, None] == clusters[None, :]
-        if constraints.must or constraints.cannot or (together & views.overlap).any():
-            agreement = np.where(together, TOGETHER, APART)
-            agreement[views.overlap] = 0.0  # visible at the same time: different polyps
-            clusters = partition(agreement, [KEPT_PRICE], constraints.must, constraints.cannot)[0]
     order = np.lexsort((np.arange(clusters.size), views.start))
     places = {label: i for i, label in enumerate(dict.fromkeys(clusters[order].tolist()))}
     labels = np.array([places[label] for label in clusters.tolist()], dtype=np.int32)
     questions = [] if P is None else _questions(labels, P, point, interval, constraints)
     return Identities(labels, converged, link_scores(labels, P), questions, interval, similarity)
+
+
+def count_polyps(
+    views: Views, positions: npt.ArrayLike, point: OperatingPoint, decided: Constraints
+) -> int:
+    """Number of polyps that `identify` finds, without questions and an interval.
+
+    Args:
+        views: The n tracklets; may be none.
+        positions: As for `identify`.
+        point: The operating point.
+        decided: Constraints.
+
+    Raises:
+        PolyplinkError: As for `identify`.
+    """
+    if not len(views.start):
+        return 0
+    return np.unique(_clusters(views, positions, point, decided)[0]).size
+
+
+def _clusters(
+    views: Views, positions: npt.ArrayLike, point: OperatingPoint, constraints: Constraints
+) -> tuple[Labels, bool, Floats]:
+    """Cluster of every tracklet (n,), whether this converged, and what was clustered (n, n)."""
+    setting = point.setting
+    if isinstance(setting, LearnedLinks):
+        assert point.links is not None
+        P = point.links.probability(views)
+        return _partition(P, setting, constraints), True, P
+    V = visual(views.vectors, point.form)
+    clustered = setting.cluster(V, positions)
+    clusters = clustered.labels
+    together = clusters[:, None] == clusters[None, :]
+    if constraints.must or constraints.cannot or (together & views.overlap).any():
+        agreement = np.where(together, TOGETHER, APART)
+        agreement[views.overlap] = 0.0  # visible at the same time: different polyps
+        clusters = partition(agreement, [KEPT_PRICE], constraints.must, constraints.cannot)[0]
+    return clusters, clustered.converged, setting.similarity(V, positions)
 
 
 def _questions(

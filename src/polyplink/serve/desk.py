@@ -487,7 +487,7 @@ class Desk:
                 for missed in solved.decided.missed
             ],
             "tracklets": tracklets,
-            "questions": question_facts(solved, tracklets),
+            "questions": question_facts(solved, tracklets, self.point),
             "places": [
                 {
                     "frame": place.frame,

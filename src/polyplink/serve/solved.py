@@ -3,9 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
-from polyplink.associate.identities import Constraints, Identities, Question
+from polyplink.associate.identities import (
+    MOST_QUESTIONS,
+    Constraints,
+    Identities,
+    OperatingPoint,
+    Question,
+    count_polyps,
+)
 from polyplink.associate.links import Views
 from polyplink.core.messages import Message
 from polyplink.core.text import rounded_probability
@@ -236,7 +244,9 @@ def log_rows(solved: Solved, rate: float) -> list[dict[str, Any]]:
     ]
 
 
-def question_facts(solved: Solved, tracklets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def question_facts(
+    solved: Solved, tracklets: Sequence[Mapping[str, Any]], point: OperatingPoint
+) -> list[dict[str, Any]]:
     """The questions of a procedure for the page, the first to be asked first.
 
     Doubtful polyps come first, because a link to a false alarm needs no answer. They have no `b`:
@@ -245,6 +255,7 @@ def question_facts(solved: Solved, tracklets: Sequence[Mapping[str, Any]]) -> li
     Args:
         solved: The procedure.
         tracklets: Its tracklets, from `Desk.procedure`.
+        point: The operating point.
     """
     doubts = [
         {
@@ -255,9 +266,9 @@ def question_facts(solved: Solved, tracklets: Sequence[Mapping[str, Any]]) -> li
             "joined": None,
             "close": True,
             "probability": rounded_probability(chance),
-            "change": -1,
+            "change": change_without(solved, rows, point) if i < MOST_QUESTIONS else None,
         }
-        for rows, chance in solved.doubtful
+        for i, (rows, chance) in enumerate(solved.doubtful)
     ]
     counted = solved.counted
     links = [
@@ -274,6 +285,21 @@ def question_facts(solved: Solved, tracklets: Sequence[Mapping[str, Any]]) -> li
         for question in sorted(solved.questions, key=lambda question: not question.close)
     ]
     return [*doubts, *links]
+
+
+def change_without(solved: Solved, rows: Sequence[int], point: OperatingPoint) -> int:
+    """Change of a count, in polyps, if some rows, of one polyp, showed none.
+
+    Usually -1. Each link depends on all views of the procedure, so that others may change too.
+    """
+    assert solved.views is not None
+    assert solved.identities is not None
+    kept = [i for i, row in enumerate(solved.counted) if row not in rows]
+    table = solved.table[solved.counted][kept]
+    views = solved.views.take(np.array(kept, dtype=np.intp))
+    constraints = constraints_of(solved.decided, table["tracklet_id"].to_list())
+    n_polyps = count_polyps(views, table["position"].to_numpy(), point, constraints)
+    return n_polyps - len(solved.identities.names)
 
 
 def constraints_of(decided: Decided, ids: Sequence[str]) -> Constraints:
