@@ -117,6 +117,20 @@ def test_polyps_that_may_be_false_alarms_are_asked_about_first(
     # None: its views are removed.
     desk.correct(0, {"kind": "not_polyp", "rows": first["members"]})
     assert (state()[0], n_doubts(), state()[3]) == (1, 0, 1)
+    # A view without the certain one beside it is asked about too, and its answer is counted.
+    others = [row for row in range(6) if row not in first["members"]]
+    desk.correct(0, {"kind": "split", "rows": others[:1], "others": others[1:]})
+    assert (state()[0], n_doubts(), state()[3]) == (2, 1, 1)
+    for kind, polyps in (("polyp", 2), ("unsure", 2), ("not_polyp", 1)):
+        after = desk.correct(0, {"kind": kind, "rows": others[:1]})
+        assert (state()[0], n_doubts(), state()[3]) == (polyps, 0, 2)
+        desk.correct(0, {"kind": "undo", "of": after["undo"]})
+    # Logs of earlier versions do not say what was asked: answers about polyps of the count do.
+    log = [replace(correction, asked=None) for correction in desk.log()]
+    (path.parent / "corrections.jsonl").unlink()
+    for correction in log:
+        append_correction(path.parent, correction)
+    assert (n_doubts(), state()[3]) == (1, 1)
 
 
 def test_a_question_about_a_polyp_says_what_the_count_becomes_without_it(

@@ -59,6 +59,8 @@ class Correction:
         frame: For `cut`, the first frame of the second part; for `missed`, that of the polyp; for
             `not_missed`, that of the place.
         joined: For `unsure` about two, whether these were counted as one polyp then.
+        asked: True if it answers the question whether `tracklets` show a polyp; None if not, and in
+            logs of earlier versions.
         of: For `undo` and `redo`, the id of the correction.
         views: Key of the views that were reviewed, see `views_key`; "" in logs of earlier versions.
         reviewer: Name of the reviewer.
@@ -73,6 +75,7 @@ class Correction:
     apart: tuple[str, ...] = ()
     frame: int | None = None
     joined: bool | None = None
+    asked: bool | None = None
     of: str | None = None
     views: str = ""
     reviewer: str = ""

@@ -251,7 +251,7 @@ class Desk:
         counted = [row for row, tracklet_id in enumerate(ids) if tracklet_id not in left_out]
         polyps: list[int | None] = [None] * len(ids)
         before = self.count.procedures[self.names.index(name)]
-        answered = doubts_answered(before, decided)
+        answered = doubts_answered(before, log, decided)
         solved = Solved(table, log, outdated, decided, counted, polyps, answered)
         if not counted:
             return solved
@@ -315,10 +315,7 @@ class Desk:
             else:
                 entry = parse_correction(answer, self.names[index], ids, reviewer_name)
             key = views_key(self._uncut(self.names[index]))
-            entry = replace(entry, views=key)
-            if entry.kind == "unsure" and entry.others:
-                entry = replace(entry, joined=solved.is_joined(entry))
-            append_correction(self.out, entry)
+            append_correction(self.out, replace(solved.noted(entry), views=key))
             split = split_polyps(entry, solved, self.solve(index))
             return self.procedure(index) | {"split": split}
 

@@ -1,6 +1,7 @@
 """A procedure linked under its corrections, and what the page of a review shows of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +42,8 @@ class Solved(NamedTuple):
         decided: The decisions that follow from them.
         counted: Rows of the tracklets that are linked.
         polyps: Index of the polyp of each row; None for tracklets that are not linked.
-        doubts_answered: Number of polyps of the count that might have been false alarms, and were
-            confirmed, removed, or reviewed without a decision.
+        doubts_answered: Number of polyps that might have been false alarms, and were confirmed,
+            removed, or reviewed without a decision.
         views: The views of the linked tracklets; None if there are none.
         identities: Their identities; None if there are none.
         alike: Pairs of polyps that look alike in the same frames and were not called different.
@@ -67,6 +68,16 @@ class Solved(NamedTuple):
         polyp = dict(zip(self.table["tracklet_id"], self.polyps, strict=True))
         a, b = polyp.get(answer.tracklets[0]), polyp.get(answer.others[0])
         return None if a is None or b is None else a == b
+
+    def noted(self, answer: Correction) -> Correction:
+        """An answer with what was counted or asked when it was given, see `Correction`."""
+        if answer.kind == "unsure" and answer.others:
+            return replace(answer, joined=self.is_joined(answer))
+        if answer.kind in ("polyp", "not_polyp", "unsure"):
+            ids = self.table["tracklet_id"].to_list()
+            doubted = [{ids[row] for row in rows} for rows, _ in self.doubtful]
+            return replace(answer, asked={*answer.tracklets} in doubted or None)
+        return answer
 
     @property
     def answered(self) -> int:
@@ -136,12 +147,19 @@ def doubtful_polyps(
     return sorted(doubtful, key=lambda polyp: polyp[1])
 
 
-def doubts_answered(counted: CountedProcedure, decided: Decided) -> int:
-    """Number of doubtful polyps of a count that were reviewed, or have no view left."""
-    answered, reviewed = 0, decided.restored | decided.undecided
+def doubts_answered(counted: CountedProcedure, log: Sequence[Correction], decided: Decided) -> int:
+    """`Solved.doubts_answered` of a procedure.
+
+    Doubtful polyps of the count that were reviewed without being asked about (their views were
+    merged, or removed one by one) are answered too, as are all in logs of earlier versions.
+    """
+    answers = applied_corrections(log, decided)
+    asked = {frozenset(answer.tracklets) for answer in answers if answer.asked}
+    answered, reviewed = len(asked), decided.restored | decided.undecided
     for polyp in counted.doubtful:
         ids = {tracklet.tracklet_id for tracklet in polyp.tracklets}
-        answered += ids <= decided.removed or not ids.isdisjoint(reviewed)
+        if all(ids.isdisjoint(views) for views in asked):
+            answered += ids <= decided.removed or not ids.isdisjoint(reviewed)
     return answered
 
 
