@@ -108,6 +108,12 @@ def test_polyps_that_may_be_false_alarms_are_among_the_questions() -> None:
         words = ParsedPage(render(report)).words
         assert "2open questions: views to check" in words
         assert ("below 50 %" in words) == (one_polyp > 0.5)
+    # So are false alarms that may be polyps.
+    left_out = CountedTracklet("left-out", 5, 9, shows_polyp=0.45, asked=True)
+    also = changed(case, alarms=(left_out, replace(left_out, asked=False)))
+    words = ParsedPage(render(replace(EMPTY, procedures=(also,)))).words
+    assert "Left out as a false alarm: is it one? 55 % likely" in words
+    assert "2open questions: views to check" in words
     without = ParsedPage(render(replace(EMPTY, procedures=(case,)))).words
     assert "Counted as a polyp" not in without
     assert "1open question: views to check" in without

@@ -27,7 +27,7 @@ from polyplink.serve.desk import Desk
 from polyplink.serve.handoff import corrected_count, identified_data
 from polyplink.serve.pictures import OPEN_VIDEOS, Pictures, parse_mask
 from polyplink.serve.possible_misses import Place
-from polyplink.serve.solved import question_facts, split_polyps
+from polyplink.serve.solved import Doubt, question_facts, split_polyps
 from tests.conftest import SampleRun
 from tests.data.videos import frame_of, number_of, write_video
 from tests.samples import write_procedures
@@ -148,8 +148,45 @@ def test_a_question_about_a_polyp_says_what_the_count_becomes_without_it(
         after = desk.correct(3, {"kind": "not_polyp", "rows": question["members"]})
         assert after["polyps"] == before["polyps"] + question["change"]
         desk.correct(3, {"kind": "undo", "of": after["undo"]})
-    every_view = desk.solve(3)._replace(doubtful=[([*range(6)], 0.5)])
+    every_view = desk.solve(3)._replace(doubtful=[Doubt([*range(6)], 0.5, counted=True)])
     assert question_facts(every_view, before["tracklets"], desk.point)[0]["change"] == -2
+
+
+def test_false_alarms_that_may_be_polyps_are_asked_about(
+    counted_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(counted_folder, tmp_path / "run")
+    path = tmp_path / "run" / "count" / "count.json"
+    summary = json.loads(path.read_text())
+    first = summary["procedures"][0]
+    polyp = first["groups"].pop(0)
+    first["alarms"] = [t | {"shows_polyp": 0.45} for t in polyp["tracklets"]]
+    first["alarms"][0]["asked"] = True
+    path.write_text(json.dumps(summary))
+    (path.parent / "corrections.jsonl").unlink(missing_ok=True)
+    desk = Desk(tmp_path / "run", Desk(counted_folder).data)
+    assert desk.count.procedures[0].questions == len(first["to_look_at"]) + 1
+
+    def state() -> tuple[int, int, int]:
+        row = desk.overview()["procedures"][0]
+        return row["polyps"], len(desk.solve(0).doubtful), row["answered"]
+
+    view = desk.procedure(0)
+    question = view["questions"][0]
+    assert view["tracklets"][question["a"]]["id"] == first["alarms"][0]["tracklet_id"]
+    assert (question["b"], question["probability"], question["change"]) == (None, 0.45, 1)
+    assert state() == (1, 1, 0)
+    for kind, n_polyps in (("polyp", 2), ("not_polyp", 1), ("unsure", 1)):
+        after = desk.correct(0, {"kind": kind, "rows": question["members"]})
+        assert state() == (n_polyps, 0, 1), kind
+        desk.correct(0, {"kind": "undo", "of": after["undo"]})
+        assert state() == (1, 1, 0), kind
+    # A procedure of which all views were left out has the question, too.
+    first["alarms"] += [t for group in first["groups"] for t in group["tracklets"]]
+    first["groups"] = []
+    path.write_text(json.dumps(summary))
+    without_polyps = Desk(tmp_path / "run", Desk(counted_folder).data)
+    assert [question["change"] for question in without_polyps.procedure(0)["questions"]] == [1]
 
 
 def test_the_best_picture_shows_the_largest_box(desk: Desk) -> None:

@@ -236,7 +236,7 @@ def doubt_first_polyp(context: BrowserContext, *, every_link: bool = False) -> N
         rows = state["groups"][0]["rows"]
         links = [question | {"close": every_link} for question in state["questions"]]
         doubt = {"a": rows[0], "b": None, "members": rows, "others": [], "joined": None}
-        doubt |= {"close": True, "probability": 0.71, "change": -1}
+        doubt |= {"close": True, "probability": 0.71, "counted": True, "change": -1}
         answered = any(
             entry["rows"] == rows and not entry["undone"] and entry["kind"] in ("polyp", "unsure")
             for entry in state["log"]

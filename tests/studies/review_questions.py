@@ -4,10 +4,10 @@
 
 COUNT is a folder that `polyplink count` or `run` wrote, TRUTH a data folder with the annotated
 boxes of the same procedures. A view shows the polyp that at least half of its boxes overlap
-(IoU 0.3), or is a false alarm. How many counted polyps are asked about, and how many of those
-without such a view, is printed first. Then false alarms are left out, as a reviewer would dismiss
-them, and every open question about a link is answered with the truth, the first one first, until
-none is open.
+(IoU 0.3), or is a false alarm. How many counted polyps are asked about, how many of those without
+such a view, and how many false alarms, is printed first. Then false alarms are left out, as a
+reviewer would dismiss them, and every open question about a link is answered with the truth, the
+first one first, until none is open.
 """
 
 import argparse
@@ -32,34 +32,44 @@ EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 1.0)
 
 
 def polyps_of_views(desk: Desk, annotated: pl.DataFrame, index: int) -> list[str]:
-    """The polyp that each counted view of a procedure shows, or `NONE`."""
+    """The polyp that each view of a procedure shows, or `NONE`."""
     solved = desk.solve(index)
     of_procedure = annotated.filter(procedure_id=desk.names[index])
     true_boxes = {
         frame: (polyp, np.array(box, float))
         for frame, polyp, *box in of_procedure.select("frame", "polyp_id", *BOX).iter_rows()
     }
-    table = solved.table[solved.counted]
-    rows, view = box_rows(table)
+    rows, view = box_rows(solved.table)
     boxes = desk.prepared.detections[rows].select("frame", *BOX).to_numpy().astype(float)
-    return [polyp_of_view(boxes[view == k], true_boxes) for k in range(table.height)]
+    return [polyp_of_view(boxes[view == k], true_boxes) for k in range(solved.table.height)]
 
 
 def doubts(desk: Desk, annotated: pl.DataFrame, index: int) -> np.ndarray:
-    """Numbers of counted and false polyps of a procedure, and those asked about of each (4,)."""
+    """Questions about the polyps and the false alarms of a procedure.
+
+    Returns:
+        (7,): counted polyps, and false ones; those asked about of each; polyps that no counted view
+        shows; false alarms asked about; those of these polyps that they show.
+    """
     solved = desk.solve(index)
-    shown = dict(zip(solved.counted, polyps_of_views(desk, annotated, index), strict=True))
-    real = {solved.polyps[row] for row, polyp in shown.items() if polyp != NONE}
-    counted = {solved.polyps[row] for row in shown}
-    asked = {solved.polyps[rows[0]] for rows, _ in solved.doubtful}
-    return np.array([len(counted), len(counted - real), len(asked), len(asked - real)])
+    shown = dict(enumerate(polyps_of_views(desk, annotated, index)))
+    real = {solved.polyps[row] for row in solved.counted if shown[row] != NONE}
+    counted = {solved.polyps[row] for row in solved.counted}
+    asked = {solved.polyps[doubt.rows[0]] for doubt in solved.doubtful if doubt.counted}
+    of_procedure = annotated.filter(procedure_id=desk.names[index])
+    missing = {*of_procedure["polyp_id"]} - {shown[row] for row in solved.counted}
+    alarms = [doubt.rows[0] for doubt in solved.doubtful if not doubt.counted]
+    reached = missing & {shown[row] for row in alarms}
+    numbers = counted, counted - real, asked, asked - real, missing, alarms, reached
+    return np.array([len(things) for things in numbers])
 
 
 def views_of_polyps(
     desk: Desk, annotated: pl.DataFrame, index: int
 ) -> tuple[Views, np.ndarray, list[str]]:
     """The counted views of a procedure that show a polyp, their positions, and their polyps."""
-    solved, polyps = desk.solve(index), polyps_of_views(desk, annotated, index)
+    solved, shown = desk.solve(index), polyps_of_views(desk, annotated, index)
+    polyps = [shown[row] for row in solved.counted]
     real = [k for k, polyp in enumerate(polyps) if polyp != NONE]
     views = solved.views
     assert views is not None
@@ -100,12 +110,13 @@ def main() -> None:
     ]
     procedures = [procedure for procedure in all_procedures if procedure[2]]
 
-    counted, false, asked, false_asked = np.sum(
+    counted, false, asked, false_asked, missing, alarms, reached = np.sum(
         [doubts(desk, annotated, index) for index in range(len(desk.names))], axis=0
     )
     print(
         f"asked whether they are one: {asked} of {counted} counted polyps, {false_asked} of the "
-        f"{false} false ones"
+        f"{false} false ones; {alarms} false alarms, which show {reached} of the {missing} polyps "
+        "that no counted view shows"
     )
 
     # Decisions by the probability of an error that the links state.

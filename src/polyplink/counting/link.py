@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
 
 SEEN_ONCE = 1  # further polyps, seen once, in the mean number of tracklets of the others
+ASKED_FROM = 0.4  # probability of showing a polyp from which a review asks about a false alarm
 ALIKE = 0.95  # probability of one polyp from which two views in one frame are named to the user
 
 
@@ -114,7 +115,8 @@ class Screened:
     Attributes:
         prepared: The tracklets to link. Their column `shows_polyp` is the probability that they
             show a polyp, null if unknown.
-        alarms: The rows of the rejected tracklets.
+        alarms: The rows of the rejected tracklets. Their column `asked` tells whether a review asks
+            if they show a polyp.
         unscreened: Number of a detector's tracklets without a probability.
     """
 
@@ -149,24 +151,39 @@ def screen(
     detected = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
     table, model = prepared.tracklets, point.alarms
     if model is None or not detected.any():
-        unknown = table.with_columns(shows_polyp=pl.lit(None, pl.Float64))
+        unknown = table.with_columns(shows_polyp=pl.lit(None, pl.Float64), asked=pl.lit(False))
         return Screened(replace(prepared, tracklets=unknown), unknown.clear(), int(detected.sum()))
     vectors = unit_rows(vectors_of(prepared, embeddings))
     chance = model.probability(features, vectors)
-    kept = np.ones(len(chance), dtype=np.bool_)
+    kept, asked = np.ones(len(chance), dtype=np.bool_), np.zeros(len(chance), dtype=np.bool_)
     for rows in table.with_row_index("row").group_by("procedure_id").agg("row")["row"]:
         of_procedure = rows.to_numpy()
         chance[of_procedure] = model.of_procedure(chance[of_procedure])
         if not keep_alarms:
             views = views_to_link(prepared, table[rows], vectors[of_procedure])
-            chance[of_procedure], kept[of_procedure] = judge_together(
-                views, chance[of_procedure], point
-            )
-    table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None))
+            judged = judge_together(views, chance[of_procedure], point)
+            chance[of_procedure] = judged.chance
+            kept[of_procedure], asked[of_procedure] = judged.kept, judged.asked
+    table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None), asked=pl.Series(asked))
     return Screened(replace(prepared, tracklets=table.filter(kept)), table.filter(~kept), 0)
 
 
-def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> tuple[Floats, Flags]:
+@dataclass(frozen=True)
+class Judged:
+    """The n tracklets of a procedure, judged together.
+
+    Attributes:
+        chance: Probability that each shows a polyp (n,); NaN for annotated ones, which do.
+        kept: Whether each is linked (n,); the others are false alarms.
+        asked: Whether a review asks if a false alarm shows a polyp (n,).
+    """
+
+    chance: Floats
+    kept: Flags
+    asked: Flags
+
+
+def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judged:
     """Judge the tracklets of a procedure by what links join.
 
     Links join all tracklets. If none of a polyp reaches the threshold of false alarms, all are kept
@@ -181,30 +198,31 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> tuple
     reaches 1/2 or the threshold, or, if all were below the threshold, they do not reach
     `EQUAL_COST` together.
 
+    A review asks about false alarms that links do not join with what is kept: of those that they
+    join, about the one with the highest probability, if that is `ASKED_FROM` or more.
+
     Args:
         views: The n tracklets.
         chance: Probability that each shows a polyp (n,); NaN for annotated ones, which do.
         point: The operating point, with a model of false alarms. Without learned links, or with
             more tracklets than a partition may have, each tracklet is judged alone.
-
-    Returns:
-        The probabilities (n,), lower for polyps that are seen rarely, and whether each tracklet is
-        kept (n,).
     """
     setting, model, links = point.setting, point.alarms, point.links
     assert model is not None
     is_below = chance < model.threshold
+    asked = np.zeros_like(is_below)
     if not isinstance(setting, LearnedLinks) or links is None or len(chance) > MOST:
-        return chance, ~is_below
+        return Judged(chance, ~is_below, asked)
 
     # Tracklets below the threshold, until those that are kept stay the same.
     kept = np.ones_like(is_below)
-    polyps: list[npt.NDArray[np.intp]] = []  # rows of each
+    joined: list[list[npt.NDArray[np.intp]]] = []  # rows of each polyp, of all and of fewer
     while kept.any():
         rows = np.flatnonzero(kept)
         P = links.probability(views.take(rows))  # (k, k)
         (labels,) = partition(P, [setting.price], tolerance=setting.tolerance)  # (k,)
         polyps = [rows[labels == label] for label in np.unique(labels)]
+        joined.append(polyps)
         still_kept = ~is_below
         for members in polyps:
             if is_below[members].all() and _any_shows(chance[members]) >= EQUAL_COST:
@@ -212,12 +230,10 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> tuple
         if (still_kept == kept).all():
             break
         kept = still_kept
-    if not kept.any():
-        return chance, kept
 
     # Polyps that are seen more rarely than others.
-    judged = chance.copy()
-    n_kept = int(kept.sum())
+    judged, n_kept = chance.copy(), int(kept.sum())
+    polyps = joined[-1] if n_kept else []
     for members in polyps:
         mean = (n_kept - len(members) + SEEN_ONCE) / (len(polyps) - 1 + SEEN_ONCE)
         factor = min(1.0, len(members) / mean)
@@ -229,7 +245,12 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> tuple
         else:
             # NaN, of an annotated tracklet, is kept.
             kept[members] = not p.max() < min(0.5, model.threshold)
-    return judged, kept
+
+    # False alarms that may be further polyps.
+    for members in joined[0]:
+        best = members[judged[members].argmax()]
+        asked[best] = not kept[members].any() and judged[best] >= ASKED_FROM
+    return Judged(judged, kept, asked)
 
 
 def _any_shows(chance: Floats) -> float:

@@ -14,7 +14,7 @@ from pydantic import AliasChoices, Field
 
 from polyplink import __version__
 from polyplink.associate.identities import OperatingPoint, recorded_point
-from polyplink.core.artefacts import read_json, read_plain, to_plain
+from polyplink.core.artefacts import ADDED_LATER, read_json, read_plain, to_plain
 from polyplink.core.messages import Message
 from polyplink.core.text import short_repr
 from polyplink.counting.interval import Cover, Coverage
@@ -36,6 +36,7 @@ class CountedTracklet:
         bridged: Share of its frames without a box.
         confidence: Confidence of its link; None if unknown, and for a false alarm. Earlier versions
             wrote it as `sureness`.
+        asked: Whether a review asks if this false alarm shows a polyp.
     """
 
     tracklet_id: str
@@ -46,6 +47,7 @@ class CountedTracklet:
     confidence: Annotated[
         float | None, Field(validation_alias=AliasChoices("confidence", "sureness"))
     ] = None
+    asked: bool = field(default=False, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)
@@ -149,9 +151,14 @@ class CountedProcedure:
         return [polyp for polyp in self.groups if polyp.doubt is not None]
 
     @property
+    def asked_alarms(self) -> list[CountedTracklet]:
+        """The false alarms that may be polyps."""
+        return [alarm for alarm in self.alarms if alarm.asked]
+
+    @property
     def questions(self) -> int:
-        """Number of links and of polyps to review."""
-        return len(self.to_look_at) + len(self.doubtful)
+        """Number of links, polyps and false alarms to review."""
+        return len(self.to_look_at) + len(self.doubtful) + len(self.asked_alarms)
 
 
 @dataclass(frozen=True)
@@ -236,7 +243,7 @@ class Count:
 
     @property
     def questions(self) -> int:
-        """Number of links and of polyps to review in all procedures."""
+        """Number of links, polyps and false alarms to review in all procedures."""
         return sum(procedure.questions for procedure in self.procedures)
 
     @property

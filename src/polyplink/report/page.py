@@ -142,7 +142,7 @@ def _context(report: Report) -> dict[str, Any]:
     ]
     questions.sort(key=lambda of_section: of_section[1].confidence)
     counted = [p.counted for p in report.procedures]
-    doubtful = any(procedure.doubtful for procedure in counted)
+    doubtful = any(procedure.doubtful or procedure.asked_alarms for procedure in counted)
     with_truth = [p for p in report.procedures if p.n_polyps is not None]
     return {
         "report": report,
@@ -192,7 +192,7 @@ class ListedQuestion(NamedTuple):
 
 
 def questions_of(counted: CountedProcedure) -> list[ListedQuestion]:
-    """The questions of a procedure: links, and polyps that may be false alarms."""
+    """The questions of a procedure: polyps that may be false alarms, the reverse, and links."""
     polyp_of = {
         tracklet.tracklet_id: polyp.polyp
         for polyp in counted.groups
@@ -217,7 +217,12 @@ def questions_of(counted: CountedProcedure) -> list[ListedQuestion]:
         for polyp in counted.groups
         if (doubt := polyp.doubt) is not None
     ]
-    return [*doubts, *links]
+    left_out = [
+        ListedQuestion("report.counted_none", (), ((alarm.tracklet_id,),), 1 - alarm.shows_polyp)
+        for alarm in counted.asked_alarms
+        if alarm.shows_polyp is not None
+    ]
+    return [*doubts, *left_out, *links]
 
 
 def _methods_svg(comparison: "Comparison | None") -> str:
@@ -258,7 +263,7 @@ def _section(index: int, procedure: ReportedProcedure, t: Texts) -> Section:
     return Section(
         f"procedure-{index + 1}",
         procedure,
-        {tracklet.tracklet_id: tracklet for tracklet in procedure.tracklets},
+        {t.tracklet_id: t for t in (*procedure.tracklets, *counted.asked_alarms)},
         matching,
         layout(procedure, matching, t),
         strips,

@@ -50,8 +50,8 @@ from polyplink.serve.solved import (
     chances_of,
     constraints_of,
     corrected_messages,
-    doubtful_polyps,
     doubts_answered,
+    doubts_of,
     log_rows,
     question_facts,
     rows_left,
@@ -254,7 +254,7 @@ class Desk:
         answered = doubts_answered(before, log, decided)
         solved = Solved(table, log, outdated, decided, counted, polyps, answered)
         if not counted:
-            return solved
+            return solved._replace(doubtful=doubts_of(before, table, polyps, decided))
         counted_table = table[counted]
         vectors = self.row_vectors(table)[counted]
         views = views_to_link(self.prepared, counted_table, vectors)
@@ -264,7 +264,7 @@ class Desk:
             polyps[row] = label
         _, apart = constraints.closure(len(counted))
         alike = alike_together(self.point, views, identities.labels, apart)
-        doubtful = doubtful_polyps(before, table, polyps, decided)
+        doubtful = doubts_of(before, table, polyps, decided)
         return solved._replace(views=views, identities=identities, alike=alike, doubtful=doubtful)
 
     def _duration(self, name: str) -> float:

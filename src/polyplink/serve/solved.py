@@ -31,6 +31,20 @@ from polyplink.counting.link import alike_messages
 from polyplink.counting.result import Count, CountedProcedure, doubt_of
 
 
+class Doubt(NamedTuple):
+    """A question whether views show a polyp.
+
+    Attributes:
+        rows: Rows of their tracklets.
+        chance: Probability that they do.
+        counted: Whether they are counted as a polyp; otherwise they are left out as a false alarm.
+    """
+
+    rows: list[int]
+    chance: float
+    counted: bool
+
+
 class Solved(NamedTuple):
     """A procedure, linked under its corrections.
 
@@ -42,13 +56,13 @@ class Solved(NamedTuple):
         decided: The decisions that follow from them.
         counted: Rows of the tracklets that are linked.
         polyps: Index of the polyp of each row; None for tracklets that are not linked.
-        doubts_answered: Number of polyps that might have been false alarms, and were confirmed,
-            removed, or reviewed without a decision.
+        doubts_answered: Number of polyps that might have been false alarms, and of false alarms
+            that might have been polyps, that were reviewed.
         views: The views of the linked tracklets; None if there are none.
         identities: Their identities; None if there are none.
         alike: Pairs of polyps that look alike in the same frames and were not called different.
-        doubtful: Polyps that may be false alarms and were not reviewed, as the rows of their
-            tracklets, each with the probability that it is a polyp.
+        doubtful: Polyps that may be false alarms and false alarms that may be polyps, if they were
+            not reviewed.
     """
 
     table: pl.DataFrame
@@ -61,7 +75,7 @@ class Solved(NamedTuple):
     views: Views | None = None
     identities: Identities | None = None
     alike: Sequence[tuple[int, int]] = ()
-    doubtful: Sequence[tuple[list[int], float]] = ()
+    doubtful: Sequence[Doubt] = ()
 
     def is_joined(self, answer: Correction) -> bool | None:
         """Whether the pair of an answer is counted as one polyp; None if one is not counted."""
@@ -75,7 +89,7 @@ class Solved(NamedTuple):
             return replace(answer, joined=self.is_joined(answer))
         if answer.kind in ("polyp", "not_polyp", "unsure"):
             ids = self.table["tracklet_id"].to_list()
-            doubted = [{ids[row] for row in rows} for rows, _ in self.doubtful]
+            doubted = [{ids[row] for row in doubt.rows} for doubt in self.doubtful]
             return replace(answer, asked={*answer.tracklets} in doubted or None)
         return answer
 
@@ -126,32 +140,38 @@ def chances_of(counted: CountedProcedure) -> dict[str, float | None]:
     return {tracklet.tracklet_id: tracklet.shows_polyp for tracklet in listed}
 
 
-def doubtful_polyps(
+def doubts_of(
     counted: CountedProcedure,
     table: pl.DataFrame,
     polyps: Sequence[int | None],
     decided: Decided,
-) -> list[tuple[list[int], float]]:
-    """`Solved.doubtful` of a procedure; what is least likely a polyp comes first."""
+) -> list[Doubt]:
+    """`Solved.doubtful` of a procedure: polyps first, of each kind those of least confidence."""
     chances, ids = chances_of(counted), table["tracklet_id"].to_list()
     reviewed = decided.restored | decided.undecided
     rows_of: dict[int, list[int]] = {}
     for row, polyp in enumerate(polyps):
         if polyp is not None:
             rows_of.setdefault(polyp, []).append(row)
-    doubtful = []
+    doubts = []
     for rows in rows_of.values():
         doubt = doubt_of(chances.get(table["whole"][row]) for row in rows)
         if doubt is not None and reviewed.isdisjoint(ids[row] for row in rows):
-            doubtful.append((rows, doubt))
-    return sorted(doubtful, key=lambda polyp: polyp[1])
+            doubts.append(Doubt(rows, doubt, True))
+    reviewed |= decided.removed
+    for alarm in counted.asked_alarms:
+        rows = (table["whole"] == alarm.tracklet_id).arg_true().to_list()
+        if reviewed.isdisjoint(ids[row] for row in rows):
+            doubts.append(Doubt(rows, alarm.shows_polyp or 0.0, False))
+    return sorted(doubts, key=lambda d: (not d.counted, d.chance if d.counted else 1 - d.chance))
 
 
 def doubts_answered(counted: CountedProcedure, log: Sequence[Correction], decided: Decided) -> int:
     """`Solved.doubts_answered` of a procedure.
 
-    Doubtful polyps of the count that were reviewed without being asked about (their views were
-    merged, or removed one by one) are answered too, as are all in logs of earlier versions.
+    Doubtful polyps and false alarms of the count that were reviewed without being asked about
+    (their views were merged, removed or taken back in one by one) are answered too, as are all in
+    logs of earlier versions.
     """
     answers = applied_corrections(log, decided)
     asked = {frozenset(answer.tracklets) for answer in answers if answer.asked}
@@ -160,6 +180,9 @@ def doubts_answered(counted: CountedProcedure, log: Sequence[Correction], decide
         ids = {tracklet.tracklet_id for tracklet in polyp.tracklets}
         if all(ids.isdisjoint(views) for views in asked):
             answered += ids <= decided.removed or not ids.isdisjoint(reviewed)
+    for alarm in counted.asked_alarms:
+        if all(alarm.tracklet_id not in views for views in asked):
+            answered += alarm.tracklet_id in reviewed | decided.removed
     return answered
 
 
@@ -267,8 +290,8 @@ def question_facts(
 ) -> list[dict[str, Any]]:
     """The questions of a procedure for the page, the first to be asked first.
 
-    Doubtful polyps come first, because a link to a false alarm needs no answer. They have no `b`:
-    only the polyp of `a` is shown.
+    Doubts come first, because a link to a false alarm needs no answer. They have no `b`: only the
+    views of `a` are shown.
 
     Args:
         solved: The procedure.
@@ -277,16 +300,17 @@ def question_facts(
     """
     doubts = [
         {
-            "a": max(rows, key=lambda row: float(tracklets[row]["area"])),
+            "a": max(doubt.rows, key=lambda row: float(tracklets[row]["area"])),
             "b": None,
-            "members": rows,
+            "members": doubt.rows,
             "others": [],
             "joined": None,
             "close": True,
-            "probability": rounded_probability(chance),
-            "change": change_without(solved, rows, point) if i < MOST_QUESTIONS else None,
+            "probability": rounded_probability(doubt.chance),
+            "counted": doubt.counted,
+            "change": change_of(solved, doubt, point) if i < MOST_QUESTIONS else None,
         }
-        for i, (rows, chance) in enumerate(solved.doubtful)
+        for i, doubt in enumerate(solved.doubtful)
     ]
     counted = solved.counted
     links = [
@@ -305,14 +329,17 @@ def question_facts(
     return [*doubts, *links]
 
 
-def change_without(solved: Solved, rows: Sequence[int], point: OperatingPoint) -> int:
-    """Change of a count, in polyps, if some rows, of one polyp, showed none.
+def change_of(solved: Solved, doubt: Doubt, point: OperatingPoint) -> int:
+    """Change of a count, in polyps, if a doubt is right.
 
-    Usually -1. Each link depends on all views of the procedure, so that others may change too.
+    Without a polyp usually -1: each link depends on all views of the procedure, so that others may
+    change too. A false alarm that is asked about is a further polyp, because links do not join it.
     """
+    if not doubt.counted:
+        return 1
     assert solved.views is not None
     assert solved.identities is not None
-    kept = [i for i, row in enumerate(solved.counted) if row not in rows]
+    kept = [i for i, row in enumerate(solved.counted) if row not in doubt.rows]
     table = solved.table[solved.counted][kept]
     views = solved.views.take(np.array(kept, dtype=np.intp))
     constraints = constraints_of(solved.decided, table["tracklet_id"].to_list())

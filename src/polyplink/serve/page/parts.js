@@ -512,12 +512,13 @@ export function questionCard(state) {
       side(state, a, "left", "1", question.members, { alone: doubt }),
       !doubt && side(state, b, "right", "2", question.others)),
     h("p", { class: "meaning" },
-      doubt ? t("doubt.counted", { p: share(question.probability) })
+      doubt ? t(question.counted ? "doubt.counted" : "doubt.left_out",
+        { p: share(question.probability) })
         : t(question.joined ? "question.joined" : "question.apart"), " ",
       question.change === null ? null : question.change === 0
         ? t("question.stays", { n: procedure.polyps })
-        : t(doubt ? "doubt.if_none" : question.joined ? "question.if_different"
-          : "question.if_same", { n: other })),
+        : t(doubt ? (question.counted ? "doubt.if_none" : "doubt.if_polyp")
+          : question.joined ? "question.if_different" : "question.if_same", { n: other })),
     h("div", { class: "answers", role: "group", "aria-labelledby": "question" },
       button("same", t(doubt ? "doubt.yes" : "same"), { key: "s", id: "same" }),
       button("different", t(doubt ? "not_polyp" : "different"), { key: "d", id: "different" }),
