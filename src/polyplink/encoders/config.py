@@ -174,7 +174,7 @@ class MveConfig(_TransformerConfig):
 
 @dataclass(frozen=True)
 class FoundationConfig(_PixelScale):
-    """A published pre-trained encoder (docs/how-to/encoders.md).
+    """A published pre-trained encoder (docs/how-to/backbone-weights.md).
 
     None stands for the value of the preset, which is stored with the weights.
 
