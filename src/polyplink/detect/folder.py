@@ -136,9 +136,9 @@ def detect_folder(
         recorded["not_decoded"] = {name: n.frames for name, n in left_out.items() if n.frames}
         recorded["boxes_outside"] = {name: n.boxes for name, n in left_out.items() if n.boxes}
         lengths = detected.data.procedures.select("procedure_id", "n_frames").iter_rows()
+        warnings += size_messages(r for r in recordings if left_out[r.name].frames)
         for procedure_id, n_frames in lengths:
             warnings += left_out[procedure_id].messages(procedure_id, n_frames)
-        warnings += size_messages(r for r in recordings if left_out[r.name].frames)
     record.settings = recorded | {"tracklets": settings}
     data = detected.data
     if data.detections.is_empty():
