@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from polyplink import detect_polyps, run
+from polyplink import detect_polyps, live, run
+from polyplink.cli.command import app
 from polyplink.core.errors import PolyplinkError
-from tests.cli.calls import succeed
+from tests.cli.calls import invoke, succeed
+from tests.conftest import SampleRun
 from tests.data.videos import remux, write_beside, write_sizes, write_video
 
 
@@ -118,6 +120,32 @@ def test_turned_frames_other_videos_and_a_change_of_size_are_warnings(tmp_path: 
     assert f"{turned}{source / 'a.mp4'})" in imported
     beside = "1 x file with several videos, of which that of 64 x 48 pixels is read ("
     assert f"{beside}{source / 'b.mp4'})" in imported
+
+
+def test_a_change_of_size_is_named_where_frames_are_skipped_for_it(
+    tmp_path: Path, sample_run: SampleRun
+) -> None:
+    source = write_sizes(tmp_path / "c.mkv", (64, 48), (96, 64))
+    skipped = "30 of 60 frames of c cannot be decoded and were skipped."
+    change = "The size of c changes at frame 30 from 64 x 48 to 96 x 64 pixels: frames of another "
+    detection = detect_polyps(source, tmp_path / "boxes", function=find_nothing)
+    options: dict[str, Any] = {"speed": 0, "page": False, "device": "cpu"}
+    options |= {"weights": sample_run.weights, "function": find_nothing}
+    counted = live(str(source), out=tmp_path / "live", **options)
+    for warnings in (detection.warnings, counted.warnings):
+        first, second = (i for i, line in enumerate(warnings) if line.startswith((change, skipped)))
+        assert warnings[first].startswith(change)
+        assert warnings[second] == skipped
+    rows = "".join(f"c,{frame},8,8,9,9\n" for frame in range(20, 40))
+    (tmp_path / "boxes.csv").write_text(f"procedure_id,frame,x,y,w,h\n{rows}")
+    succeed("import", "csv", tmp_path / "boxes.csv", tmp_path / "data")
+    reason = "96 x 64 pixels, and 64 x 48 at the beginning"
+    prepared = succeed("prepare", tmp_path / "data").stderr
+    assert f"2 frames cannot be decoded (first: c.mkv#32, {reason}); tracklets" in prepared
+    checked = invoke(app, "doctor", tmp_path / "data", "--deep").stdout
+    assert f"unreadable image (10): procedure c, frame 30: c.mkv#30 does not decode: {reason}" in (
+        checked
+    )
 
 
 def test_videos_in_subfolders_are_named_as_not_counted(tmp_path: Path) -> None:

@@ -197,10 +197,7 @@ def _open_frames(path: Path, frames: dict[int, str]) -> Iterator[tuple[str, Open
     try:
         with open_video(path) as video:
             for number, picture in video.frames(sorted(frames)):
-                size: Opened = DecodedImage(video.width, video.height)
-                if picture is None:
-                    beyond = f"the video has {video.n_frames} frames"
-                    size = "damaged" if number < video.n_frames else beyond
-                yield frames[number], size
+                size = DecodedImage(video.width, video.height)
+                yield frames[number], video.why if picture is None else size
     except PolyplinkError as error:
         yield from ((image, error.what) for image in frames.values())

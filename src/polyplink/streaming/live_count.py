@@ -34,7 +34,7 @@ from polyplink.detect.first_pass import (
     join_pieces,
     write_detections,
 )
-from polyplink.detect.recordings import find_recordings
+from polyplink.detect.recordings import find_recordings, size_messages
 from polyplink.encoders.embed import NetworkEmbedder
 from polyplink.encoders.encode import Embeddings, vectors_folder, write_embeddings
 from polyplink.encoders.encoder import ClipWise
@@ -489,7 +489,8 @@ def write_pieces(out: Path, source: LiveSource, frames: int) -> list[Message]:
         "source": "." if source.recording is None else str(source.recording.folder.resolve()),
     }
     write_detections(out / "data", detected_data(boxes, [row]), {source.name: scenes})
-    return left_out.messages(source.name, frames)
+    sizes = size_messages(source.recordings) if left_out.frames else []
+    return [*sizes, *left_out.messages(source.name, frames)]
 
 
 def written_pieces(out: Path) -> list[Path]:

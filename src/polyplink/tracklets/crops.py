@@ -219,8 +219,9 @@ def cut_crops(
     def of_video(name: str) -> Iterator[tuple[FrameCrops, Load]]:
         with open_video(source / name) as video:  # decoded here, converted to RGB by the threads
             for index, picture in video.frames(sorted(videos[name])):
+                load: Load = partial(str, video.why) if picture is None else picture.rgb
                 for frame in videos[name][index]:
-                    yield frame, picture.rgb if picture else lambda: "does not decode"
+                    yield frame, load
 
     def of_archive(name: str) -> Iterator[tuple[FrameCrops, Load]]:
         for member, data in read_archived(source / name, archives[name]):

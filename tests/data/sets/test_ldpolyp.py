@@ -7,7 +7,7 @@ from polyplink.core.errors import PolyplinkError
 from polyplink.data.sets.ldpolyp import import_ldpolyp, write_ldpolyp
 from tests.data.public_sets import assert_same, small_ldpolyp, write_grey, write_set
 from tests.data.sample_sets import data_set, procedure_row
-from tests.data.videos import HEIGHT, WIDTH, write_video
+from tests.data.videos import HEIGHT, WIDTH, remux, write_video
 
 PATIENT = "procedure without a known patient, treated as a separate patient"
 
@@ -96,6 +96,8 @@ def test_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
     folder.mkdir(parents=True)
     for name in ("10.avi", "2.avi"):
         write_video(folder / name, 3, codec="mpeg4")
+    remux(write_video(root / "plain.mp4", 3), folder / "11.mp4", rotation=-90)
+    (root / "plain.mp4").unlink()
     (folder / "3.avi").write_bytes(b"no video")
     (folder / "sub").mkdir()
     (folder / "sub" / "2.AVI").touch()
@@ -104,9 +106,9 @@ def test_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
     with zipfile.ZipFile(root / "more.zip", "w") as archive:
         archive.writestr("videos without polyps/4.avi", b"")
     imported = import_ldpolyp(root)
-    negative = ["negative_2", "negative_10"]
+    negative = ["negative_2", "negative_10", "negative_11"]
     assert imported.data.splits == {**small_ldpolyp().splits, "negative": negative}
-    rows = imported.data.procedures.tail(2)
+    rows = imported.data.procedures.tail(3)
     columns = ("procedure_id", "n_frames", "width", "height", "fps")
     assert rows.select(columns).rows() == [(name, 3, WIDTH, HEIGHT, 25.0) for name in negative]
     assert imported.data.detections.height == small_ldpolyp().detections.height
@@ -115,6 +117,7 @@ def test_videos_without_polyps_are_procedures_without_boxes(root: Path) -> None:
         "1 x video inside an archive, left out",
         "1 x video that cannot be read, left out",
         "1 x video with a label for the whole of it and no boxes, left out",
+        "1 x video with a tag to turn its frames by 90 degrees, read as stored (",
     ):
         assert any(line.startswith(kind) for line in imported.lines)
     with pytest.raises(PolyplinkError, match="remove or rename one of them"):

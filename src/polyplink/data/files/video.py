@@ -89,10 +89,12 @@ class Video:
         drift: Largest difference between a frame's time and its number divided by `fps`, seconds.
             Times count from the first frame. The drift of a file without pts is 0.
         n_streams: Number of videos in a file, of which the one that FFmpeg selects is read.
+        why: Why the frame that `frames` yielded last is None; "" if it is a picture.
     """
 
     def __init__(self, indexes: Sequence[_FileIndex], opened: ExitStack) -> None:
         """Take the index of each file, and a stack that closes the file that is open."""
+        self.why = ""
         self._indexes, self._opened = indexes, opened
         self._open: tuple[int, _OpenFile] | None = None
         numbers = list(accumulate((index.length for index in indexes), initial=0))
@@ -125,8 +127,11 @@ class Video:
             of_file = [n - first for n in numbers if first <= n < first + index.length]
             if of_file:
                 for number, frame in self._file(place).frames(of_file):
-                    yield first + number, None if frame is None else self._picture(frame)
+                    picture = self._picture(first + number, frame)
+                    self.why = picture if isinstance(picture, str) else ""
+                    yield first + number, None if isinstance(picture, str) else picture
         total = self.n_frames + self.n_missing
+        self.why = self._beyond
         yield from ((n, None) for n in numbers if not 0 <= n < total)
 
     def frame(self, number: int) -> Picture | None:
@@ -167,16 +172,25 @@ class Video:
             self._open = place, self._opened.enter_context(_open_file(self._indexes[place]))
         return self._open[1]
 
-    def _picture(self, frame: "VideoFrame") -> Picture | None:
-        """A decoded frame as a picture; None if it has another size or cannot be converted."""
+    @property
+    def _beyond(self) -> str:
+        """Why there is no frame beyond the end."""
+        return f"the video has {self.n_frames} frames"
+
+    def _picture(self, number: int, frame: "VideoFrame | None") -> Picture | str:
+        """A frame as a picture, or why it is none; None is a frame that does not decode."""
         import av  # noqa: PLC0415 - heavy, and only videos need it
 
-        if (frame.width, frame.height) != (self.width, self.height):
-            return None
+        if frame is None:
+            return "damaged" if number < self.n_frames else self._beyond
+        size, expected = (frame.width, frame.height), (self.width, self.height)
+        if size != expected:
+            sizes = "{} x {} pixels, and {} x {} at the beginning"
+            return sizes.format(*size, *expected)
         try:
             return Picture(frame)
-        except (av.error.FFmpegError, ValueError):
-            return None
+        except (av.error.FFmpegError, ValueError) as error:
+            return first_line(error)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def find_videos(
                 has_shape = _have_one_shape((row.get("width"), row.get("height")), size)
                 is_used = has_shape or not is_guess
                 if is_used:
-                    _warn_of_video(video, path, faults)
+                    warn_of_video(video, str(path), faults)
                     rows.append((procedure, str(path), video.n_frames, video.fps, *size))
             if is_guess:
                 kind = (
@@ -111,18 +111,17 @@ def find_videos(
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _warn_of_video(video: Video, path: Path, faults: Faults) -> None:
+def warn_of_video(video: Video, place: str, faults: Faults) -> None:
     """Extend `faults` by missing or turned frames of a video, a varying rate, and other videos."""
     if video.n_missing:
-        faults.warn(Message("import.short_video"), str(path), video.n_missing)
+        faults.warn(Message("import.short_video"), place, video.n_missing)
     if video.fps and video.drift > NOTICEABLE:
-        kind = Message("import.varying_rate", {"rate": video.fps})
-        faults.warn(kind, str(path))
+        faults.warn(Message("import.varying_rate", {"rate": video.fps}), place)
     if video.rotation:
-        faults.warn(Message("import.turned_video", {"degrees": abs(video.rotation)}), str(path))
+        faults.warn(Message("import.turned_video", {"degrees": abs(video.rotation)}), place)
     if video.n_streams > 1:
         size = {"width": video.width, "height": video.height}
-        faults.warn(Message("import.several_streams", size), str(path))
+        faults.warn(Message("import.several_streams", size), place)
 
 
 def _have_one_shape(stated_size: tuple[int | None, int | None], size: tuple[int, int]) -> bool:

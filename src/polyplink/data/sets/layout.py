@@ -28,6 +28,7 @@ from polyplink.data.files.trees import Member, Tree, decode_text, open_tree
 from polyplink.data.files.values import LARGEST, whole_number
 from polyplink.data.files.video import open_video
 from polyplink.data.formats.format import Import
+from polyplink.data.formats.videos import warn_of_video
 from polyplink.data.tables import POLYPS, PROCEDURES, DataSet, Imported
 
 Parsed = TypeVar("Parsed")
@@ -226,6 +227,7 @@ class Release(Import):
                         name, part, size, video.n_frames, fps, video=member
                     )
                     recordings.append(recording)
+                    warn_of_video(video, member.image, self.faults)
             except PolyplinkError as error:
                 if self.strict:
                     raise
