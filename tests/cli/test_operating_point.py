@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from polyplink.associate.alarms import AlarmModel
 from polyplink.associate.clusterers import LearnedLinks, TemporalAP
 from polyplink.associate.identities import (
     UNTUNED,
@@ -187,6 +188,19 @@ def test_without_labels_of_several_polyps_the_point_is_untuned() -> None:
     assert np.isfinite(linked.scores).all()
     with pytest.raises(PolyplinkError, match="broken operating point"):
         recorded_point({"setting": 3})
+
+
+@pytest.mark.parametrize("share", [0, 1, 0.0, 1.0, -0.2, float("nan")])
+def test_a_share_of_polyps_that_no_calibration_gives_is_refused_when_it_is_read(
+    share: float,
+) -> None:
+    alarms = AlarmModel(0.0, (), (), 0.5, "", 0.3)
+    record = to_plain(OperatingPoint(UNTUNED, None, "made up", alarms=alarms))
+    assert recorded_point(record).alarms == alarms
+    record["alarms"]["share"] = share
+    message = r"broken operating point \(alarms.share: .* (greater than 0|less than 1)\); write a"
+    with pytest.raises(PolyplinkError, match=message):
+        recorded_point(record)
 
 
 def test_polyps_are_numbered_in_order_of_appearance() -> None:

@@ -11,10 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from pydantic import Field
 
 from polyplink.associate.links import NotFitted, cross_fit, folds_of, logistic
 from polyplink.associate.similarity import expit
@@ -126,7 +128,8 @@ class AlarmModel:
         vector: Coefficient of each component of the unit vector (d,) in the log-odds.
         threshold: Tracklets with a lower probability are false alarms.
         origin: A sentence for reports on the data it was fitted on and its cross-fitted results.
-        share: Share of the fitted tracklets that show a polyp; None in weights of earlier versions.
+        share: Share of the fitted tracklets that show a polyp, above 0 and below 1; None in weights
+            of earlier versions.
     """
 
     intercept: float
@@ -134,7 +137,7 @@ class AlarmModel:
     vector: tuple[float, ...]
     threshold: float
     origin: str
-    share: float | None = field(default=None, metadata=ADDED_LATER)
+    share: Annotated[float | None, Field(gt=0, lt=1)] = field(default=None, metadata=ADDED_LATER)
 
     def probability(self, features: pl.DataFrame, vectors: npt.ArrayLike) -> Floats:
         """Probability that each tracklet shows a polyp (t,); NaN if one of its features is null.
