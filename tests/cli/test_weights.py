@@ -178,7 +178,7 @@ def test_a_saved_folder_can_be_added_by_name_and_a_changed_file_is_refused(
         data = bytearray(changed.read_bytes())
         data[-1] ^= 1
         changed.write_bytes(data)
-    assert_refused(polyplink("weights", "add", out), "its SHA-256 differs")
+    assert_refused(polyplink("weights", "add", out), "its SHA-256 begins with")
     for read in (lambda: load_encoder(Path("again"), CPU), lambda: show_weights(path)):
         with pytest.raises(PolyplinkError, match="not the file that was added"):
             read()

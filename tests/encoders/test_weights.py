@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from polyplink.core.artefacts import write_json
+from polyplink.core.artefacts import file_key, write_json
 from polyplink.core.errors import PolyplinkError
 from polyplink.encoders.build import build_encoder
 from polyplink.encoders.config import AnyEncoderConfig, FoundationConfig
@@ -289,3 +289,11 @@ def test_a_saved_folder_has_a_card_and_loads_from_mirrors(
     assert weights_path(Path("mine")) == folder / "model.safetensors"
     with pytest.raises(PolyplinkError, match=r"not the file that was added.*; copy its folder"):
         load_encoder(damaged, CPU)
+    # Without the second one, the error names the damaged file, and both hashes.
+    monkeypatch.setenv("POLYPLINK_MIRRORS", str(tmp_path / "first"))
+    begins, right = (file_key(place / "model.safetensors")[:8] for place in (damaged, folder))
+    message = f"{damaged / 'model.safetensors'} is not the file .* {begins}, not {right}; copy"
+    with pytest.raises(PolyplinkError, match=message):
+        weights_path(Path("mine"))
+    with pytest.raises(PolyplinkError, match="no weights at other"):
+        weights_path(Path("other"))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,19 +116,28 @@ def added_paths() -> list[Path]:
 
 
 def added_weights(weights: Path) -> Path | None:
-    """The file of added weights with a name; None for a path, or if no such weights were added."""
+    """The file of added weights with a name; None for a path, or if no such weights were added.
+
+    Raises:
+        PolyplinkError: If the mirrors have only broken copies; it is about the first.
+    """
     is_path = weights.exists() or weights.name != str(weights)
     if is_path or is_shipped(weights, "encoder"):
         return None
     if (path := stored_path(weights.name)).is_file():
         return path
+    broken = list[PolyplinkError]()
     for mirror in filter(None, os.environ.get("POLYPLINK_MIRRORS", "").split(os.pathsep)):
         for name in (HUB_FILE, FRAMES):
             path = Path(mirror) / weights / name
-            with suppress(PolyplinkError):  # a broken copy: try the next mirror
+            try:
                 if path.is_file():
                     check_seal(path)
                     return path
+            except PolyplinkError as error:  # try the next mirror
+                broken.append(error)
+    if broken:
+        raise broken[0]
     return None
 
 
@@ -200,8 +208,15 @@ def check_seal(path: Path, digest: str | None = None) -> None:
     elif path.name != WEIGHTS_FILE and path.with_name(CONFIG).is_file():
         expected = str(read_config(path.parent)["files"].get(path.name, ""))
         hint = "copy its folder again, or from another mirror"
-    if expected and (digest or file_key(path)) != expected:
-        raise PolyplinkError(f"{path} is not the file that was added: its SHA-256 differs", hint)
+    if not expected:
+        return
+    digest = digest or file_key(path)
+    if digest != expected:
+        raise PolyplinkError(
+            f"{path} is not the file that was added: its SHA-256 begins with {digest[:8]}, not "
+            f"{expected[:8]}",
+            hint,
+        )
 
 
 def read_config(folder: Path) -> dict[str, Any]:
