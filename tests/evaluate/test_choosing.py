@@ -22,7 +22,7 @@ from polyplink.evaluate.counting_figures import (
     summarise,
 )
 from polyplink.evaluate.intervals import draw_weights
-from polyplink.evaluate.metric import metrics_of
+from polyplink.evaluate.metric import Metric, metrics_of
 
 SETTINGS = (Threshold(0.1), Threshold(0.5), Threshold(0.9))
 SIX_SETTINGS = SETTINGS * 2  # the number of settings of `procedures`
@@ -245,3 +245,42 @@ def test_measures_are_means_over_folds_with_their_number() -> None:
     assert (measures["ap/ADR"].value, measures["ap/ADR"].n) == (0.5, 2)
     undefined = counting_measures("ap", (), draw_weights(1, resamples=5), metrics_of("counting"))
     assert all(measure.value is None for measure in undefined.values())
+    assert {measure.figure().why for measure in undefined.values()} == {
+        "no other procedure on which a setting could be chosen"
+    }
+
+
+def test_a_figure_that_no_procedure_defines_says_what_it_needs() -> None:
+    nothing = Metric(task="counting", meaning="", value=lambda counted: None)
+    metrics = metrics_of("counting") | {"nothing": nothing}
+    no_labels = np.zeros(0, np.int64)
+
+    def reasons(polyps: list[list[str]]) -> dict[str, str]:
+        """The reason of each figure without a value; every tracklet is a cluster."""
+        counts = [
+            count_procedure([[*range(len(names))]], names, f"p{k}")
+            for k, names in enumerate(polyps)
+        ]
+        folds = [apply_choice(c, choose(counts)) for c in counts]
+        counted = [
+            CountedProcedure(fold, no_labels, no_labels, {"adenomas_counted": None})
+            for fold in folds
+        ]
+        measures = counting_measures("ap", counted, draw_weights(2, resamples=5), metrics)
+        figures = {name.removeprefix("ap/"): measure.figure() for name, measure in measures.items()}
+        assert all((figure.value is None) == bool(figure.why) for figure in figures.values())
+        return {name: figure.why for name, figure in figures.items() if figure.why}
+
+    always = {
+        "ADR": "no procedure with a polyp of known histology",
+        "nothing": "no procedure with a value of this metric",
+    }
+    linked = "no procedure with two polyps and two tracklets in one cluster"
+    several = "no procedure with two polyps and two tracklets of one polyp"
+    assert reasons([["a", "b"], ["c", "c", "d"]]) == always | {"precision": linked}
+    assert reasons([["a", "b"], ["c", "d"]]) == always | {"precision": linked, "recall": several}
+    assert reasons([["a", "a"], ["c"]]) == always | {
+        "FPR": "no procedure with two polyps",
+        "precision": linked,
+        "recall": several,
+    }

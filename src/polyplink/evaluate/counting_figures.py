@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -180,10 +180,18 @@ def _called_adenoma(counted: CountedProcedure) -> bool | None:
 # Published rates are averaged over all procedures; the others over those with two polyps or more.
 FR = _rate("fr", title="fragmentation rate", meaning="clusters over polyps", over_all=True)
 FPR = _rate(
-    "fpr", title="false positive rate", meaning="pairs of two polyps in one cluster", ideal=0.0
+    "fpr",
+    title="false positive rate",
+    meaning="pairs of two polyps in one cluster",
+    ideal=0.0,
+    needs="two polyps",
 )
-PRECISION = _rate("precision", meaning="of linked pairs")
-RECALL = _rate("recall", meaning="of pairs of one polyp")
+PRECISION = _rate(
+    "precision", meaning="of linked pairs", needs="two polyps and two tracklets in one cluster"
+)
+RECALL = _rate(
+    "recall", meaning="of pairs of one polyp", needs="two polyps and two tracklets of one polyp"
+)
 COUNT_ERROR = Metric(
     task="counting",
     meaning="mean absolute difference between the counted and the true number of polyps",
@@ -207,6 +215,7 @@ ADR = Metric(
     title="adenoma detection rate",
     meaning="share of colonoscopies with a cluster called adenoma; the ideal is the true value",
     value=_called_adenoma,
+    needs="a polyp of known histology",
 )
 PUBLISHED_FPR = _rate(
     "fpr_published",
@@ -252,9 +261,11 @@ def counting_measures(
     measures = {}
     for key, metric in metrics.items():
         values = np.full(weights.shape[1], np.nan)
+        why = "no other procedure on which a setting could be chosen"
         if counted:
             values[:] = [values_of(key, metric, procedure, ()) for procedure in counted]
-        measures[f"{name}/{key}"] = mean_of_procedures(values, weights)
+            why = f"no procedure with {metric.needs}" if np.isnan(values).all() else ""
+        measures[f"{name}/{key}"] = replace(mean_of_procedures(values, weights), why=why)
     return measures
 
 

@@ -112,11 +112,13 @@ class Resampled:
         value: The figure; None if undefined.
         resampled: Its value in each resample (r,), NaN if undefined.
         taking_part: Whether each procedure contributes to it (units,), bool.
+        why: Why there is no value, see `Figure`.
     """
 
     value: float | None
     resampled: Floats
     taking_part: Flags
+    why: str = ""
 
     @property
     def n(self) -> int:
@@ -131,7 +133,7 @@ class Resampled:
         """
         defined = self.resampled[~np.isnan(self.resampled)]
         if self.value is None or self.n < FEWEST or not defined.size:
-            return Figure(self.value, None, None, self.n)
+            return Figure(self.value, None, None, self.n, why=self.why)
         low, high = np.percentile(defined, PERCENTILES)
         return Figure(self.value, float(low), float(high), self.n)
 

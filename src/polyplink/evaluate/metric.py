@@ -54,6 +54,8 @@ class Metric:
         over_all: For a rate of counting: average over all procedures, not only over those with two
             polyps or more.
         with_mean: For tracking: also show the mean over procedures, as in the thesis.
+        needs: For counting: what a procedure has in which the metric is defined, for the reason of
+            a missing figure, as in "no procedure with two polyps".
 
     Example:
         >>> METRICS["FR"].title, METRICS["FR"].ideal
@@ -70,6 +72,7 @@ class Metric:
     heading: str = ""
     over_all: bool = False
     with_mean: bool = False
+    needs: str = "a value of this metric"
 
     def __post_init__(self) -> None:
         """Refuse an unknown task: no table would show the metric."""
