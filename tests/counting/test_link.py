@@ -138,8 +138,8 @@ def seen_times(*numbers: int) -> tuple[Views, list[int]]:
 @pytest.mark.parametrize(
     ("numbers", "p", "kept"),
     [
-        ((8, 8, 1), 0.8, False),  # others (8 + 8 + 1) / 3 on average: odds 4 become 0.7
-        ((8, 8, 1), 0.9, True),  # 1.6
+        ((8, 8, 1), 0.8, False),  # others (8 + 8 + 1) / 3 on average: odds 4 become 0.5
+        ((8, 8, 1), 0.9, True),  # 1.1
         ((2, 2, 1), 0.8, True),
         ((1, 1, 1), 0.7, True),
         ((1,), 0.7, True),
@@ -158,7 +158,7 @@ def test_a_polyp_seen_more_rarely_than_others_needs_more_evidence(
     assert stays[~is_last].all()
     assert (stays[is_last] == kept).all()
     np.testing.assert_allclose(judged[~is_last], 0.99, atol=0.01)
-    rarity = min(1.0, numbers[-1] / ((sum(numbers[:-1]) + 1) / len(numbers)))
+    rarity = min(1.0, 2 * numbers[-1] / ((sum(numbers[:-1]) + 1) / len(numbers))) ** 2
     np.testing.assert_allclose(judged[is_last] / (1 - judged[is_last]), rarity * p / (1 - p))
     # Annotated tracklets stay, however rare.
     assert judge_together(views, np.where(is_last, np.nan, 0.99), point).kept.all()

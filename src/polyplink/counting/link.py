@@ -191,12 +191,11 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
     `EQUAL_COST` or more. Then the tracklets that are kept are joined alone, as they will be
     counted: polyps of fewer tracklets may lie below `EQUAL_COST` and are left out again.
 
-    What is seen more rarely than the other polyps of a procedure is more likely a false alarm: the
-    odds of the tracklets of a polyp with s of them are multiplied by s / m if the others have
-    m > s on average, which is about how likely so few are if the numbers are geometric. For the
-    mean, `SEEN_ONCE` further polyps count as seen once. A polyp is left out if then no tracklet
-    reaches 1/2 or the threshold, or, if all were below the threshold, they do not reach
-    `EQUAL_COST` together.
+    What is seen much more rarely than the other polyps of a procedure is more likely a false alarm:
+    the odds of the tracklets of a polyp with s of them are multiplied by (2 s / m)^2 if the others
+    have m > 2 s on average. For the mean, `SEEN_ONCE` further polyps count as seen once. A polyp is
+    left out if then no tracklet reaches 1/2 or the threshold, or, if all were below the threshold,
+    they do not reach `EQUAL_COST` together.
 
     A review asks about false alarms that links do not join with what is kept: of those that they
     join, about the one with the highest probability, if that is `ASKED_FROM` or more.
@@ -231,12 +230,12 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
             break
         kept = still_kept
 
-    # Polyps that are seen more rarely than others.
+    # Polyps that are seen much more rarely than others.
     judged, n_kept = chance.copy(), int(kept.sum())
     polyps = joined[-1] if n_kept else []
     for members in polyps:
         mean = (n_kept - len(members) + SEEN_ONCE) / (len(polyps) - 1 + SEEN_ONCE)
-        factor = min(1.0, len(members) / mean)
+        factor = min(1.0, 2 * len(members) / mean) ** 2
         p = chance[members]
         p = p * factor / (p * factor + 1 - p)
         judged[members] = p
