@@ -1,5 +1,6 @@
 """From vectors to identities: every procedure of a part linked at an operating point."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -187,9 +188,10 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
     """Judge the tracklets of a procedure by what links join.
 
     Links join all tracklets. If none of a polyp reaches the threshold of false alarms, all are kept
-    if the probability that at least one of them shows it (noisy-OR, 1 - prod(1 - p)) is
-    `EQUAL_COST` or more. Then the tracklets that are kept are joined alone, as they will be
-    counted: polyps of fewer tracklets may lie below `EQUAL_COST` and are left out again.
+    if their probability together is `EQUAL_COST` or more: 1 - prod(1 - p)^(1 / sqrt(n)), because n
+    tracklets of one place are alike and count as sqrt(n) independent ones. Then the tracklets that
+    are kept are joined alone, as they will be counted: polyps of fewer tracklets may lie below
+    `EQUAL_COST` and are left out again.
 
     What is seen much more rarely than the other polyps of a procedure is more likely a false alarm:
     the odds of the tracklets of a polyp with s of them are multiplied by (2 s / m)^2 if the others
@@ -224,7 +226,7 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
         joined.append(polyps)
         still_kept = ~is_below
         for members in polyps:
-            if is_below[members].all() and _any_shows(chance[members]) >= EQUAL_COST:
+            if is_below[members].all() and _together(chance[members]) >= EQUAL_COST:
                 still_kept[members] = True
         if (still_kept == kept).all():
             break
@@ -240,7 +242,7 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
         p = p * factor / (p * factor + 1 - p)
         judged[members] = p
         if is_below[members].all():
-            kept[members] = _any_shows(p) >= EQUAL_COST
+            kept[members] = _together(p) >= EQUAL_COST
         else:
             # NaN, of an annotated tracklet, is kept.
             kept[members] = not p.max() < min(0.5, model.threshold)
@@ -252,9 +254,9 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
     return Judged(judged, kept, asked)
 
 
-def _any_shows(chance: Floats) -> float:
-    """Probability that at least one of some tracklets (n,) shows a polyp; NaN if one is NaN."""
-    return float(1 - (1 - chance).prod())
+def _together(chance: Floats) -> float:
+    """Probability that tracklets of one place (n,) show a polyp; NaN if one is NaN."""
+    return float(1 - (1 - chance).prod() ** (1 / math.sqrt(chance.size)))
 
 
 @dataclass(frozen=True)
