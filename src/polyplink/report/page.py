@@ -155,8 +155,8 @@ def _context(report: Report) -> dict[str, Any]:
         "n_true": sum(p.n_polyps or 0 for p in with_truth),
         "n_questions": len(questions),
         "asked_below": None if doubtful else report.ask_below,
-        "unlikely_links": any(
-            question.confidence < 0.5 and len(question.sides) == 2
+        "unlikely": any(
+            question.confidence < 0.5 and question.text != "report.counted_polyp"
             for _, question in questions[:MOST_QUESTIONS]
         ),
         "alarms": sum(p.false_alarms for p in counted),
