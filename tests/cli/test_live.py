@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import polars as pl
@@ -221,6 +222,25 @@ def test_a_recording_with_boxes_in_a_file_is_played_at_its_speed(
     assert len(events_of_kind("closed", all_events)) == 3 or all_events[-1]["late"] > 0
     data = pl.read_parquet(tmp_path / "out" / "data" / "detections.parquet")
     assert data["image"].null_count() == 0
+
+
+@pytest.mark.parametrize("head", ["{}", '{"fps": 0}'])
+def test_the_file_of_boxes_is_closed(
+    sample_run: SampleRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    boxes = write_lines(tmp_path / "boxes.jsonl", 40, head=head)
+    opened, open_path = list[IO[Any]](), Path.open
+
+    def record(path: Path, *arguments: Any, **options: Any) -> IO[Any]:
+        file: IO[Any] = open_path(path, *arguments, **options)
+        if path == boxes:
+            opened.append(file)
+        return file
+
+    monkeypatch.setattr(Path, "open", record)
+    with pytest.raises(PolyplinkError, match="fps is 0") if "0" in head else nullcontext():
+        count_live(sample_run, str(sample_run.frames), tmp_path / "out", boxes=boxes, speed=0)
+    assert [file.closed for file in opened] == [True]
 
 
 def test_the_rate_of_a_recording_that_the_user_states_is_used_and_warned_about(

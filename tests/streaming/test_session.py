@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from io import BytesIO, TextIOWrapper
@@ -402,7 +403,7 @@ def test_frames_before_a_malformed_line_of_stdin_are_read(
 ) -> None:
     head = b'{"fps": 25, "width": 64, "height": 48}\n{"frame": 0}\n'
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(head + line), encoding="utf-8"))
-    frames = open_source("-").frames
+    frames = open_source("-", ExitStack()).frames
     assert next(frames).number == 0
     with pytest.raises(PolyplinkError, match=message):
         next(frames)

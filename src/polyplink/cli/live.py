@@ -181,7 +181,7 @@ def live(
 
         # The source, its detector, and how its boxes are linked.
         opened = frames or open_source(
-            source, boxes=boxes, recording=recording, fps=fps, stall=stall
+            source, stack, boxes=boxes, recording=recording, fps=fps, stall=stall
         )
         finder = None if brings_boxes else warm_detector(detector, function, opened)
         shutil.rmtree(out / LIVE, ignore_errors=True)

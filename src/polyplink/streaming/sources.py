@@ -17,7 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from io import TextIOWrapper
 from pathlib import Path
@@ -552,6 +552,7 @@ STDIN = "-"
 
 def open_source(
     source: str,
+    stack: ExitStack,
     *,
     boxes: str | Path | None = None,
     recording: str | Path | None = None,
@@ -562,6 +563,7 @@ def open_source(
 
     Args:
         source: A video or a folder of images, a device or an address; `STDIN` for boxes on stdin.
+        stack: Closes the file of the boxes.
         boxes: File of the boxes of the recording, as JSON lines.
         recording: The recording with the pictures, for boxes on stdin.
         fps: Frames per second; None for the rate of the recording or of the first line.
@@ -585,7 +587,7 @@ def open_source(
         return play_recording(pictures)
     file = Path(boxes)
     check_is_file(file, "check the path given with --boxes")
-    lines = file.open(encoding="utf-8", errors="replace")
+    lines = stack.enter_context(file.open(encoding="utf-8", errors="replace"))
     return boxes_from(lines, str(boxes), pictures, "recording", fps=fps)
 
 
