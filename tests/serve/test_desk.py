@@ -542,6 +542,32 @@ def test_a_move_that_separates_the_polyp_of_its_target_says_so(desk: Desk) -> No
     assert within["split"] == []
 
 
+def test_vectors_of_the_count_are_scaled_once_for_all_searches(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.correct(0, {"kind": "cut", "row": 0, "k": 3})
+    scaled: list[int] = []
+
+    def count_rows(vectors: np.ndarray) -> np.ndarray:
+        scaled.append(len(vectors))
+        return unit_rows(vectors)
+
+    monkeypatch.setattr("polyplink.serve.desk.unit_rows", count_rows)
+    views = [desk.similar(0, row, 99) for row in (1, 2)]
+    assert scaled == [len(desk.vectors)] + [1, 1] * 2  # and the two parts for each search
+    monkeypatch.undo()
+    for row, others in zip((1, 2), views, strict=True):
+        vectors = desk.row_vectors(desk.solve(0).table, unit=True)
+        assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+        by_row = {view["row"]: view["similarity"] for view in others if view["index"] == 0}
+        cosines = unit_rows(desk.row_vectors(desk.solve(0).table)) @ vectors[row]
+        assert by_row == {
+            other: pytest.approx(cosine, abs=1e-4)
+            for other, cosine in enumerate(cosines)
+            if other != row
+        }
+
+
 def test_parts_of_a_cut_view_are_among_the_similar_views(desk: Desk) -> None:
     tracklets = desk.correct(0, {"kind": "cut", "row": 2, "k": 4})["tracklets"]
     vectors = unit_rows(desk.row_vectors(desk.solve(0).table))

@@ -128,6 +128,7 @@ class Desk:
         self._holds_log = False
         self._solved: dict[int, tuple[int, Solved]] = {}  # with the number of corrections
         self.possible_misses = cache(self._possible_misses)
+        self._unit_vectors = cache(lambda: unit_rows(self.vectors))
         self.place = lru_cache(PICTURES_CACHED)(self._place)
 
     def _indexed_by(self, folder: Path) -> "Index":
@@ -170,12 +171,14 @@ class Desk:
         """
         return vectors_of(self.prepared, read_embeddings(self.out / VECTORS, "count again"))
 
-    def row_vectors(self, table: pl.DataFrame) -> np.ndarray:
-        """Vectors (r, d) of the rows of a procedure; parts of cut tracklets are embedded again."""
-        vectors: np.ndarray = self.vectors[table["place"].to_numpy()]
+    def row_vectors(self, table: pl.DataFrame, *, unit: bool = False) -> np.ndarray:
+        """Vectors (r, d) of rows, scaled if `unit`; parts of cut tracklets are embedded again."""
+        all_vectors = self._unit_vectors() if unit else self.vectors
+        vectors: np.ndarray = all_vectors[table["place"].to_numpy()]
         for i in table["whole"].is_duplicated().arg_true().to_list():
             with suppress(PolyplinkError):  # without weights or crops: vector of the whole tracklet
-                vectors[i] = self.parts.of(table.row(i, named=True))
+                part = self.parts.of(table.row(i, named=True))
+                vectors[i] = unit_rows(part[None])[0] if unit else part
         return vectors
 
     @cached_property
@@ -621,7 +624,7 @@ class Desk:
         self._row(index, row)  # refuses an unknown one
         tables = [self.solve(i).table for i in range(len(self.names))]
         places = [(i, other) for i, table in enumerate(tables) for other in range(table.height)]
-        vectors = unit_rows(np.concatenate([self.row_vectors(table) for table in tables]))
+        vectors = np.concatenate([self.row_vectors(table, unit=True) for table in tables])
         query = vectors[places.index((index, row))]
         cosines = vectors @ query
         order = np.argsort(-cosines, kind="stable")
