@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -11,6 +12,7 @@ import webbrowser
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,29 @@ def test_the_page_is_served_until_the_process_ends(count_folder: Path) -> None:
         assert served_procedures(address[0]) == 5
         process.terminate()
         process.wait(20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recounted", [False, True])
+def test_ctrl_c_is_the_usual_end_also_after_a_new_count(
+    count_folder: Path, tmp_path: Path, sample_run: SampleRun, recounted: bool
+) -> None:
+    folder = tmp_path / "count"
+    shutil.copytree(count_folder, folder)
+    arguments = ["review", str(folder), "--data", str(sample_run.data), "--no-browser"]
+    command = [sys.executable, "-m", "polyplink", *arguments]
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("review: http://127.0.0.1:")
+        assert process.stdout.readline() == "open this address; Ctrl-C ends\n"
+        if recounted:
+            (folder / "count.json").write_text((folder / "count.json").read_text() + " ")
+        process.send_signal(signal.SIGINT)
+        printed, messages = process.communicate(timeout=60)
+    assert process.returncode == 0, messages
+    changed = f"warning: {folder} holds another count now, or none\n"
+    assert messages == "\npolyplink: stopping ...\n" + changed * recounted
+    assert printed == ("" if recounted else f"0 corrections in {folder}\n")
 
 
 def test_a_notebook_serves_the_printed_page_until_it_is_interrupted(

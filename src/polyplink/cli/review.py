@@ -41,7 +41,7 @@ def review(
     from polyplink.counting.count_folder import check_recording, counted_folder
 
     check_recording(counted_folder(folder))
-    from polyplink.serve.desk import open_desk
+    from polyplink.serve.desk import CountChangedError, open_desk
     from polyplink.serve.server import serve
 
     desk = open_desk(
@@ -61,6 +61,10 @@ def review(
             webbrowser.open(address)
 
     serve(desk, port=port, ready=ready)
-    answers = sum(procedure["corrections"] for procedure in desk.overview()["procedures"])
-    facts = {"folder": str(desk.out), "questions": questions, "corrections": answers}
-    return Result(desk.out, facts, [f"{many(answers, 'correction')} in {desk.out}"])
+    facts = {"folder": str(desk.out), "questions": questions, "corrections": None}
+    try:
+        answers = sum(procedure["corrections"] for procedure in desk.overview()["procedures"])
+    except CountChangedError as error:  # Ctrl-C is the usual end then too
+        return Result(desk.out, facts, warnings=[error.what])
+    printed = [f"{many(answers, 'correction')} in {desk.out}"]
+    return Result(desk.out, facts | {"corrections": answers}, printed)
