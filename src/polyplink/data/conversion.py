@@ -108,6 +108,10 @@ LOSSES: Mapping[str, tuple[str, Callable[[DataSet], int]]] = {
         "box of no known polyp, which may be read as a polyp",
         _count_rows("detections", pl.col("polyp_id").is_null()),
     ),
+    "blanks of polyps": (
+        "box with blanks around its polyp id, which is read without them",
+        _count_rows("detections", pl.col("polyp_id").str.strip_chars() != pl.col("polyp_id")),
+    ),
     "sides": (
         "box that is read in whole pixels, up to the last pixel of the frame",
         _count_refitted,

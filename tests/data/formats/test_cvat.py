@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from polyplink.core.errors import PolyplinkError
+from polyplink.data.conversion import convert
 from polyplink.data.formats import cvat
 from polyplink.data.formats.cvat import import_cvat, write_cvat
 from polyplink.data.tables import DataSet
@@ -169,6 +170,28 @@ def test_blanks_around_a_name_are_kept(tmp_path: Path) -> None:
     assert sorted(read.procedures["procedure_id"]) == [" 001-009", "001-001 "]
     assert set(read.detections["procedure_id"]) == {" 001-009", "001-001 "}
     assert read.polyps.rows() == data.polyps.rows()
+
+
+def test_blanks_around_polyp_ids_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    """An annotator types them by accident, so that one polyp would become two."""
+    ids = pl.Series("polyp_id", ["a", " a", None, "a", "b "])
+    boxes = scored_set().detections.head(1).select(pl.exclude("polyp_id", "frame"))
+    boxes = boxes.join(ids.to_frame().with_row_index("frame"), how="cross")
+    polyps = ids.drop_nulls().unique().to_frame().with_columns(procedure_id=pl.lit("001-001"))
+    data = DataSet.of(boxes, scored_set().procedures, polyps)
+    assert convert(data, "cvat", tmp_path) == [
+        "2 x box with blanks around its polyp id, which is read without them"
+    ]
+    (tmp_path / "polyps.csv").unlink()
+    imported = import_cvat(tmp_path)
+    assert imported.data.detections["polyp_id"].to_list() == ["a", "a", None, "a", "b"]
+    (line,) = map(str, imported.lines)
+    assert line.startswith("2 x box with blanks around its polyp id, read without them (first: ")
+    assert line.endswith("001-001.xml, track 1, frame 1)")
+    (tmp_path / "unknown").mkdir()
+    unknown = import_cvat(write(tmp_path / "unknown", track(box(0, inner=named("  ")))))
+    assert unknown.data.polyps.is_empty()
+    assert "blanks" not in " ".join(map(str, unknown.lines))
 
 
 def test_reading_in_blocks_equals_reading_at_once(

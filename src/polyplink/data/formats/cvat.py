@@ -185,7 +185,7 @@ def _parse(
     except (ET.ParseError, ValueError, LookupError) as error:  # the latter two: its encoding
         raise PolyplinkError(f"{name} is not valid XML ({error})", _MEND) from None
     flush()
-    return tasks, pl.concat(tables).with_columns(pl.col(POLYP, SCORE).str.strip_chars())
+    return tasks, pl.concat(tables).with_columns(pl.col(SCORE).str.strip_chars())
 
 
 def _shape(element: ET.Element, attribute: str) -> list[str | None]:
@@ -293,7 +293,9 @@ def _boxes(shapes: pl.DataFrame, name: str, faults: Faults) -> pl.DataFrame:
     table = leave_out(table, no_number(SCORE), kind, hint, faults)
     rotated = table.filter(number("rotation").fill_null(0) != 0)
     faults.warn_rows(Message("import.rotated"), rotated)
-    polyp = pl.col(POLYP)
+    polyp = pl.col(POLYP).str.strip_chars()
+    with_blanks = table.filter((polyp != "") & (polyp != pl.col(POLYP)))
+    faults.warn_rows(Message("import.blanks_of_polyp"), with_blanks)
     left, top, right, bottom = (number(edge) for edge in _EDGES)
     return table.select(
         "at",
@@ -317,7 +319,7 @@ def write_cvat(data: DataSet, root: Path) -> None:
     A track holds the boxes of one polyp; a second box of the polyp in a frame goes into another
     track. A track is closed by a box with `outside="1"` in the first frame of every gap. Polyp and
     score are attributes of a box, empty if unknown. Facts are written into `polyps.csv` and
-    `procedures.csv`. Lost: the order of boxes in a frame, images, splits.
+    `procedures.csv`. Lost: the order of boxes in a frame, images, splits, blanks around polyp ids.
 
     Args:
         data: The data set.
@@ -381,4 +383,4 @@ def write_cvat(data: DataSet, root: Path) -> None:
     write_side_tables(data, root)
 
 
-CVAT = Format(import_cvat, write_cvat, ("images", "splits"))
+CVAT = Format(import_cvat, write_cvat, ("images", "splits", "blanks of polyps"))
