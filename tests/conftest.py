@@ -6,6 +6,7 @@ Slow imports are inside the fixtures, because pytest reads this file before it s
 import gc
 import os
 import shutil
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +29,14 @@ TINY = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Configure hypothesis and the number of threads.
+    """Configure hypothesis, the number of threads, and Ctrl-C.
 
     Few random examples suffice, because they differ between runs. No test fails because the
     machine is slow. Training runs on one thread, so that it gives the same result on any number of
-    cores and workers do not wait for each other.
+    cores and workers do not wait for each other. Commands that tests start answer Ctrl-C, also if
+    the tests run in the background of a shell, which ignores it.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000)  # imports and tests make many objects and little garbage
     if config.getoption("-m") != "study":
         os.environ.setdefault("OMP_NUM_THREADS", "1")
