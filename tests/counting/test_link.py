@@ -154,14 +154,14 @@ def test_a_polyp_seen_more_rarely_than_others_needs_more_evidence(
     is_last = np.array(polyps) == len(numbers) - 1
     point = replace(LINKED, alarms=alarms)
     judged_polyps = judge_together(views, np.where(is_last, p, 0.99), point)
-    judged, stays = judged_polyps.chance, judged_polyps.kept
+    judged, stays = judged_polyps.chance, judged_polyps.is_linked
     assert stays[~is_last].all()
     assert (stays[is_last] == kept).all()
     np.testing.assert_allclose(judged[~is_last], 0.99, atol=0.01)
     rarity = min(1.0, 2 * numbers[-1] / ((sum(numbers[:-1]) + 1) / len(numbers))) ** 2
     np.testing.assert_allclose(judged[is_last] / (1 - judged[is_last]), rarity * p / (1 - p))
     # Annotated tracklets stay, however rare.
-    assert judge_together(views, np.where(is_last, np.nan, 0.99), point).kept.all()
+    assert judge_together(views, np.where(is_last, np.nan, 0.99), point).is_linked.all()
 
 
 def test_false_alarms_that_may_be_further_polyps_are_asked_about() -> None:
@@ -170,8 +170,8 @@ def test_false_alarms_that_may_be_further_polyps_are_asked_about() -> None:
     views, _ = seen_times(3, 2, 1)
     chance = np.array([0.9, 0.9, 0.6, 0.43, 0.41, 0.3])
     judged = judge_together(views, chance, replace(LINKED, alarms=AlarmModel(0.0, (), (), 0.7, "")))
-    assert judged.kept.tolist() == [True, True, False, False, False, False]
-    assert judged.asked.tolist() == [False, False, False, True, False, False]
+    assert judged.is_linked.tolist() == [True, True, False, False, False, False]
+    assert judged.in_doubt.tolist() == [False, False, False, True, False, False]
     np.testing.assert_allclose(judged.chance, chance)
 
 

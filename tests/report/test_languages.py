@@ -79,7 +79,7 @@ def reports() -> list[Report]:
         for tracklet in full.tracklets
     ]
     alarms = tuple(
-        CountedTracklet(f"DATA-{i}", 2 * i, 2 * i + 1, shows_polyp=i / 20, asked=i == 9)
+        CountedTracklet(f"DATA-{i}", 2 * i, 2 * i + 1, shows_polyp=i / 20, in_doubt=i == 9)
         for i in range(MOST_VIEWS + 2)
     )
     grey = full.crops["DATA-t0"]

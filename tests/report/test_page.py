@@ -109,8 +109,8 @@ def test_polyps_that_may_be_false_alarms_are_among_the_questions() -> None:
         assert "2open questions: views to check" in words
         assert ("below 50 %" in words) == (one_polyp > 0.5)
     # So are false alarms that may be polyps.
-    left_out = CountedTracklet("left-out", 5, 9, shows_polyp=0.45, asked=True)
-    also = changed(case, alarms=(left_out, replace(left_out, asked=False)))
+    left_out = CountedTracklet("left-out", 5, 9, shows_polyp=0.45, in_doubt=True)
+    also = changed(case, alarms=(left_out, replace(left_out, in_doubt=False)))
     words = ParsedPage(render(replace(EMPTY, procedures=(also,)))).words
     assert "Left out as a false alarm: is it one? 55 % likely" in words
     assert "2open questions: views to check" in words

@@ -66,19 +66,24 @@ def test_a_desk_without_corrections_shows_the_count(desk: Desk, counted_folder: 
         json.dumps(view)
 
 
+def copied_count(counted_folder: Path, out: Path) -> tuple[Path, dict[str, Any]]:
+    """The count.json of a copied run, without corrections, and its contents."""
+    shutil.copytree(counted_folder, out / "run")
+    path = out / "run" / "count" / "count.json"
+    (path.parent / "corrections.jsonl").unlink(missing_ok=True)
+    return path, json.loads(path.read_text())
+
+
 def test_polyps_that_may_be_false_alarms_are_asked_about_first(
     counted_folder: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(counted_folder, tmp_path / "run")
-    path = tmp_path / "run" / "count" / "count.json"
-    summary = json.loads(path.read_text())
+    path, summary = copied_count(counted_folder, tmp_path)
     groups = summary["procedures"][0]["groups"]
     chances = [0.7, 0.9, 0.8], [0.5, 0.99, 0.6]  # one certain view is enough
     for group, values in zip(groups, chances, strict=True):
         for tracklet, chance in zip(group["tracklets"], values, strict=True):
             tracklet["shows_polyp"] = chance
     path.write_text(json.dumps(summary))
-    (path.parent / "corrections.jsonl").unlink(missing_ok=True)
     desk = Desk(tmp_path / "run", Desk(counted_folder).data)
     doubted = [t["tracklet_id"] for t in groups[0]["tracklets"]]
 
@@ -126,7 +131,7 @@ def test_polyps_that_may_be_false_alarms_are_asked_about_first(
         assert (state()[0], n_doubts(), state()[3]) == (polyps, 0, 2)
         desk.correct(0, {"kind": "undo", "of": after["undo"]})
     # Logs of earlier versions do not say what was asked: answers about polyps of the count do.
-    log = [replace(correction, asked=None) for correction in desk.log()]
+    log = [replace(correction, answers_doubt=None) for correction in desk.log()]
     (path.parent / "corrections.jsonl").unlink()
     for correction in log:
         append_correction(path.parent, correction)
@@ -155,15 +160,12 @@ def test_a_question_about_a_polyp_says_what_the_count_becomes_without_it(
 def test_false_alarms_that_may_be_polyps_are_asked_about(
     counted_folder: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(counted_folder, tmp_path / "run")
-    path = tmp_path / "run" / "count" / "count.json"
-    summary = json.loads(path.read_text())
+    path, summary = copied_count(counted_folder, tmp_path)
     first = summary["procedures"][0]
     polyp = first["groups"].pop(0)
     first["alarms"] = [t | {"shows_polyp": 0.45} for t in polyp["tracklets"]]
-    first["alarms"][0]["asked"] = True
+    first["alarms"][0]["in_doubt"] = True
     path.write_text(json.dumps(summary))
-    (path.parent / "corrections.jsonl").unlink(missing_ok=True)
     desk = Desk(tmp_path / "run", Desk(counted_folder).data)
     assert desk.count.procedures[0].questions == len(first["to_look_at"]) + 1
 

@@ -52,15 +52,15 @@ def doubts(desk: Desk, annotated: pl.DataFrame, index: int) -> np.ndarray:
         shows; false alarms asked about; those of these polyps that they show.
     """
     solved = desk.solve(index)
-    shown = dict(enumerate(polyps_of_views(desk, annotated, index)))
-    real = {solved.polyps[row] for row in solved.counted if shown[row] != NONE}
+    polyp_of_row = polyps_of_views(desk, annotated, index)
+    real = {solved.polyps[row] for row in solved.counted if polyp_of_row[row] != NONE}
     counted = {solved.polyps[row] for row in solved.counted}
-    asked = {solved.polyps[doubt.rows[0]] for doubt in solved.doubtful if doubt.counted}
+    doubtful = {solved.polyps[doubt.rows[0]] for doubt in solved.doubtful if doubt.counted}
     of_procedure = annotated.filter(procedure_id=desk.names[index])
-    missing = {*of_procedure["polyp_id"]} - {shown[row] for row in solved.counted}
+    missing = {*of_procedure["polyp_id"]} - {polyp_of_row[row] for row in solved.counted}
     alarms = [doubt.rows[0] for doubt in solved.doubtful if not doubt.counted]
-    reached = missing & {shown[row] for row in alarms}
-    numbers = counted, counted - real, asked, asked - real, missing, alarms, reached
+    reached = missing & {polyp_of_row[row] for row in alarms}
+    numbers = counted, counted - real, doubtful, doubtful - real, missing, alarms, reached
     return np.array([len(things) for things in numbers])
 
 
@@ -68,8 +68,8 @@ def views_of_polyps(
     desk: Desk, annotated: pl.DataFrame, index: int
 ) -> tuple[Views, np.ndarray, list[str]]:
     """The counted views of a procedure that show a polyp, their positions, and their polyps."""
-    solved, shown = desk.solve(index), polyps_of_views(desk, annotated, index)
-    polyps = [shown[row] for row in solved.counted]
+    solved, polyp_of_row = desk.solve(index), polyps_of_views(desk, annotated, index)
+    polyps = [polyp_of_row[row] for row in solved.counted]
     real = [k for k, polyp in enumerate(polyps) if polyp != NONE]
     views = solved.views
     assert views is not None
@@ -110,13 +110,13 @@ def main() -> None:
     ]
     procedures = [procedure for procedure in all_procedures if procedure[2]]
 
-    counted, false, asked, false_asked, missing, alarms, reached = np.sum(
+    counted, false, doubtful, false_doubtful, missing, alarms, reached = np.sum(
         [doubts(desk, annotated, index) for index in range(len(desk.names))], axis=0
     )
     print(
-        f"asked whether they are one: {asked} of {counted} counted polyps, {false_asked} of the "
-        f"{false} false ones; {alarms} false alarms, which show {reached} of the {missing} polyps "
-        "that no counted view shows"
+        f"asked whether they are one: {doubtful} of {counted} counted polyps, {false_doubtful} of "
+        f"the {false} false ones; {alarms} false alarms, which show {reached} of the {missing} "
+        "polyps that no counted view shows"
     )
 
     # Decisions by the probability of an error that the links state.

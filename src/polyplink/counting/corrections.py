@@ -59,8 +59,8 @@ class Correction:
         frame: For `cut`, the first frame of the second part; for `missed`, that of the polyp; for
             `not_missed`, that of the place.
         joined: For `unsure` about two, whether these were counted as one polyp then.
-        asked: True if it answers the question whether `tracklets` show a polyp; None if not, and in
-            logs of earlier versions.
+        answers_doubt: True if it answers the question whether `tracklets` show a polyp; None if
+            not, and in logs of earlier versions.
         of: For `undo` and `redo`, the id of the correction.
         views: Key of the views that were reviewed, see `views_key`; "" in logs of earlier versions.
         reviewer: Name of the reviewer.
@@ -75,7 +75,7 @@ class Correction:
     apart: tuple[str, ...] = ()
     frame: int | None = None
     joined: bool | None = None
-    asked: bool | None = None
+    answers_doubt: bool | None = None
     of: str | None = None
     views: str = ""
     reviewer: str = ""
@@ -176,7 +176,7 @@ class Decided:
         must: Pairs of tracklets that show one polyp.
         cannot: Pairs of tracklets that show two polyps.
         unsure: Pairs that were reviewed without a decision, and `Correction.joined`.
-        undecided: Tracklets of polyps that may be none, and were reviewed without a decision.
+        undecided: Tracklets that may show a polyp or none, reviewed without a decision.
         removed: Tracklets that show no polyp.
         restored: Tracklets that show a polyp, even if the model of false alarms rejects them.
         missed: Polyps without a tracklet, by frame.

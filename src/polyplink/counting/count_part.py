@@ -160,13 +160,13 @@ def count_messages(
 
     # Procedures of one view that no question is about, without a frame rate, without a polyp.
     with_views = {procedure.procedure_id for procedure in part.procedures}
-    asked = {*part.screened.alarms.filter("asked")["procedure_id"]}
+    with_doubtful_alarms = {*part.screened.alarms.filter("in_doubt")["procedure_id"]}
     single = [
         procedure.procedure_id
         for procedure in part.procedures
         if procedure.table.height == 1
         and doubt_of(procedure.table["shows_polyp"]) is None
-        and procedure.procedure_id not in asked
+        and procedure.procedure_id not in with_doubtful_alarms
     ]
     if single:
         warnings.append(Message("one_view", named_procedures(single)))
@@ -396,7 +396,7 @@ def _tracklet(row: Mapping[str, Any], score: float | None) -> CountedTracklet:
         _or_none(row["shows_polyp"]),
         round(row["bridged"], 4),
         _or_none(score),
-        row["asked"],
+        row["in_doubt"],
     )
 
 

@@ -30,8 +30,8 @@ from polyplink.tracklets.prepare import Prepared
 if TYPE_CHECKING:
     from polyplink.encoders.encode import Encoded
 
-SEEN_ONCE = 1  # further polyps, seen once, in the mean number of tracklets of the others
-ASKED_FROM = 0.4  # probability of showing a polyp from which a review asks about a false alarm
+SEEN_ONCE = 1  # pseudocount: polyps with one tracklet in the mean number of those of the others
+DOUBTFUL_FROM = 0.4  # probability of a polyp from which a review asks about a false alarm
 ALIKE = 0.95  # probability of one polyp from which two views in one frame are named to the user
 
 
@@ -116,8 +116,8 @@ class Screened:
     Attributes:
         prepared: The tracklets to link. Their column `shows_polyp` is the probability that they
             show a polyp, null if unknown.
-        alarms: The rows of the rejected tracklets. Their column `asked` tells whether a review asks
-            if they show a polyp.
+        alarms: The rows of the rejected tracklets. Their column `in_doubt` tells whether a review
+            asks if they show a polyp.
         unscreened: Number of a detector's tracklets without a probability.
     """
 
@@ -152,11 +152,12 @@ def screen(
     detected = features.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
     table, model = prepared.tracklets, point.alarms
     if model is None or not detected.any():
-        unknown = table.with_columns(shows_polyp=pl.lit(None, pl.Float64), asked=pl.lit(False))
+        unknown = table.with_columns(shows_polyp=pl.lit(None, pl.Float64), in_doubt=pl.lit(False))
         return Screened(replace(prepared, tracklets=unknown), unknown.clear(), int(detected.sum()))
     vectors = unit_rows(vectors_of(prepared, embeddings))
     chance = model.probability(features, vectors)
-    kept, asked = np.ones(len(chance), dtype=np.bool_), np.zeros(len(chance), dtype=np.bool_)
+    is_linked = np.ones(len(chance), dtype=np.bool_)
+    in_doubt = np.zeros_like(is_linked)
     for rows in table.with_row_index("row").group_by("procedure_id").agg("row")["row"]:
         of_procedure = rows.to_numpy()
         chance[of_procedure] = model.of_procedure(chance[of_procedure])
@@ -164,9 +165,12 @@ def screen(
             views = views_to_link(prepared, table[rows], vectors[of_procedure])
             judged = judge_together(views, chance[of_procedure], point)
             chance[of_procedure] = judged.chance
-            kept[of_procedure], asked[of_procedure] = judged.kept, judged.asked
-    table = table.with_columns(shows_polyp=pl.Series(chance).fill_nan(None), asked=pl.Series(asked))
-    return Screened(replace(prepared, tracklets=table.filter(kept)), table.filter(~kept), 0)
+            is_linked[of_procedure], in_doubt[of_procedure] = judged.is_linked, judged.in_doubt
+    table = table.with_columns(
+        shows_polyp=pl.Series(chance).fill_nan(None), in_doubt=pl.Series(in_doubt)
+    )
+    linked = replace(prepared, tracklets=table.filter(is_linked))
+    return Screened(linked, table.filter(~is_linked), 0)
 
 
 @dataclass(frozen=True)
@@ -175,13 +179,13 @@ class Judged:
 
     Attributes:
         chance: Probability that each shows a polyp (n,); NaN for annotated ones, which do.
-        kept: Whether each is linked (n,); the others are false alarms.
-        asked: Whether a review asks if a false alarm shows a polyp (n,).
+        is_linked: Whether each is linked (n,); the others are false alarms.
+        in_doubt: Whether a review asks if a false alarm shows a polyp (n,).
     """
 
     chance: Floats
-    kept: Flags
-    asked: Flags
+    is_linked: Flags
+    in_doubt: Flags
 
 
 def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judged:
@@ -189,9 +193,9 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
 
     Links join all tracklets. If none of a polyp reaches the threshold of false alarms, all are kept
     if their probability together is `EQUAL_COST` or more: 1 - prod(1 - p)^(1 / sqrt(n)), because n
-    tracklets of one place are alike and count as sqrt(n) independent ones. Then the tracklets that
-    are kept are joined alone, as they will be counted: polyps of fewer tracklets may lie below
-    `EQUAL_COST` and are left out again.
+    tracklets of one polyp or false alarm are correlated, and count as sqrt(n) independent ones.
+    Then the tracklets that are kept are joined alone, as they will be counted: polyps of fewer
+    tracklets may lie below `EQUAL_COST` and are left out again.
 
     What is seen much more rarely than the other polyps of a procedure is more likely a false alarm:
     the odds of the tracklets of a polyp with s of them are multiplied by (2 s / m)^2 if the others
@@ -200,7 +204,7 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
     they do not reach `EQUAL_COST` together.
 
     A review asks about false alarms that links do not join with what is kept: of those that they
-    join, about the one with the highest probability, if that is `ASKED_FROM` or more.
+    join, about the one with the highest probability, if that is `DOUBTFUL_FROM` or more.
 
     Args:
         views: The n tracklets.
@@ -211,51 +215,51 @@ def judge_together(views: Views, chance: Floats, point: OperatingPoint) -> Judge
     setting, model, links = point.setting, point.alarms, point.links
     assert model is not None
     is_below = chance < model.threshold
-    asked = np.zeros_like(is_below)
+    in_doubt = np.zeros_like(is_below)
     if not isinstance(setting, LearnedLinks) or links is None or len(chance) > MOST:
-        return Judged(chance, ~is_below, asked)
+        return Judged(chance, ~is_below, in_doubt)
 
-    # Tracklets below the threshold, until those that are kept stay the same.
-    kept = np.ones_like(is_below)
-    joined: list[list[npt.NDArray[np.intp]]] = []  # rows of each polyp, of all and of fewer
-    while kept.any():
-        rows = np.flatnonzero(kept)
+    # Tracklets below the threshold, until the same ones are linked again.
+    is_linked = np.ones_like(is_below)
+    partitions: list[list[npt.NDArray[np.intp]]] = []  # each the rows of its polyps
+    while is_linked.any():
+        rows = np.flatnonzero(is_linked)
         P = links.probability(views.take(rows))  # (k, k)
         (labels,) = partition(P, [setting.price], tolerance=setting.tolerance)  # (k,)
         polyps = [rows[labels == label] for label in np.unique(labels)]
-        joined.append(polyps)
-        still_kept = ~is_below
+        partitions.append(polyps)
+        next_linked = ~is_below
         for members in polyps:
-            if is_below[members].all() and _together(chance[members]) >= EQUAL_COST:
-                still_kept[members] = True
-        if (still_kept == kept).all():
+            if is_below[members].all() and _joint_probability(chance[members]) >= EQUAL_COST:
+                next_linked[members] = True
+        if (next_linked == is_linked).all():
             break
-        kept = still_kept
+        is_linked = next_linked
 
     # Polyps that are seen much more rarely than others.
-    judged, n_kept = chance.copy(), int(kept.sum())
-    polyps = joined[-1] if n_kept else []
+    judged, n_linked = chance.copy(), int(is_linked.sum())
+    polyps = partitions[-1] if n_linked else []
     for members in polyps:
-        mean = (n_kept - len(members) + SEEN_ONCE) / (len(polyps) - 1 + SEEN_ONCE)
+        mean = (n_linked - len(members) + SEEN_ONCE) / (len(polyps) - 1 + SEEN_ONCE)
         factor = min(1.0, 2 * len(members) / mean) ** 2
         p = chance[members]
         p = p * factor / (p * factor + 1 - p)
         judged[members] = p
         if is_below[members].all():
-            kept[members] = _together(p) >= EQUAL_COST
+            is_linked[members] = _joint_probability(p) >= EQUAL_COST
         else:
             # NaN, of an annotated tracklet, is kept.
-            kept[members] = not p.max() < min(0.5, model.threshold)
+            is_linked[members] = not p.max() < min(0.5, model.threshold)
 
     # False alarms that may be further polyps.
-    for members in joined[0]:
+    for members in partitions[0]:
         best = members[judged[members].argmax()]
-        asked[best] = not kept[members].any() and judged[best] >= ASKED_FROM
-    return Judged(judged, kept, asked)
+        in_doubt[best] = not is_linked[members].any() and judged[best] >= DOUBTFUL_FROM
+    return Judged(judged, is_linked, in_doubt)
 
 
-def _together(chance: Floats) -> float:
-    """Probability that tracklets of one place (n,) show a polyp; NaN if one is NaN."""
+def _joint_probability(chance: Floats) -> float:
+    """Probability that correlated tracklets (n,) show a polyp, see `judge_together`; may be NaN."""
     return float(1 - (1 - chance).prod() ** (1 / math.sqrt(chance.size)))
 
 

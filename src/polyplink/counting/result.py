@@ -36,7 +36,7 @@ class CountedTracklet:
         bridged: Share of its frames without a box.
         confidence: Confidence of its link; None if unknown, and for a false alarm. Earlier versions
             wrote it as `sureness`.
-        asked: Whether a review asks if this false alarm shows a polyp.
+        in_doubt: Whether a review asks if this false alarm shows a polyp.
     """
 
     tracklet_id: str
@@ -47,7 +47,7 @@ class CountedTracklet:
     confidence: Annotated[
         float | None, Field(validation_alias=AliasChoices("confidence", "sureness"))
     ] = None
-    asked: bool = field(default=False, metadata=ADDED_LATER)
+    in_doubt: bool = field(default=False, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)
@@ -151,14 +151,14 @@ class CountedProcedure:
         return [polyp for polyp in self.groups if polyp.doubt is not None]
 
     @property
-    def asked_alarms(self) -> list[CountedTracklet]:
+    def doubtful_alarms(self) -> list[CountedTracklet]:
         """The false alarms that may be polyps."""
-        return [alarm for alarm in self.alarms if alarm.asked]
+        return [alarm for alarm in self.alarms if alarm.in_doubt]
 
     @property
     def questions(self) -> int:
         """Number of links, polyps and false alarms to review."""
-        return len(self.to_look_at) + len(self.doubtful) + len(self.asked_alarms)
+        return len(self.to_look_at) + len(self.doubtful) + len(self.doubtful_alarms)
 
 
 @dataclass(frozen=True)

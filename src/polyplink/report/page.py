@@ -142,7 +142,7 @@ def _context(report: Report) -> dict[str, Any]:
     ]
     questions.sort(key=lambda of_section: of_section[1].confidence)
     counted = [p.counted for p in report.procedures]
-    doubtful = any(procedure.doubtful or procedure.asked_alarms for procedure in counted)
+    doubtful = any(procedure.doubtful or procedure.doubtful_alarms for procedure in counted)
     with_truth = [p for p in report.procedures if p.n_polyps is not None]
     return {
         "report": report,
@@ -219,7 +219,7 @@ def questions_of(counted: CountedProcedure) -> list[ListedQuestion]:
     ]
     left_out = [
         ListedQuestion("report.counted_none", (), ((alarm.tracklet_id,),), 1 - alarm.shows_polyp)
-        for alarm in counted.asked_alarms
+        for alarm in counted.doubtful_alarms
         if alarm.shows_polyp is not None
     ]
     return [*doubts, *left_out, *links]
@@ -263,7 +263,7 @@ def _section(index: int, procedure: ReportedProcedure, t: Texts) -> Section:
     return Section(
         f"procedure-{index + 1}",
         procedure,
-        {t.tracklet_id: t for t in (*procedure.tracklets, *counted.asked_alarms)},
+        {view.tracklet_id: view for view in (*procedure.tracklets, *counted.doubtful_alarms)},
         matching,
         layout(procedure, matching, t),
         strips,

@@ -44,6 +44,11 @@ class Doubt(NamedTuple):
     chance: float
     counted: bool
 
+    @property
+    def confidence(self) -> float:
+        """Probability that the views are rightly counted or left out."""
+        return self.chance if self.counted else 1.0 - self.chance
+
 
 class Solved(NamedTuple):
     """A procedure, linked under its corrections.
@@ -90,7 +95,7 @@ class Solved(NamedTuple):
         if answer.kind in ("polyp", "not_polyp", "unsure"):
             ids = self.table["tracklet_id"].to_list()
             doubted = [{ids[row] for row in doubt.rows} for doubt in self.doubtful]
-            return replace(answer, asked={*answer.tracklets} in doubted or None)
+            return replace(answer, answers_doubt={*answer.tracklets} in doubted or None)
         return answer
 
     @property
@@ -159,11 +164,11 @@ def doubts_of(
         if doubt is not None and reviewed.isdisjoint(ids[row] for row in rows):
             doubts.append(Doubt(rows, doubt, True))
     reviewed |= decided.removed
-    for alarm in counted.asked_alarms:
+    for alarm in counted.doubtful_alarms:
         rows = (table["whole"] == alarm.tracklet_id).arg_true().to_list()
         if reviewed.isdisjoint(ids[row] for row in rows):
             doubts.append(Doubt(rows, alarm.shows_polyp or 0.0, False))
-    return sorted(doubts, key=lambda d: (not d.counted, d.chance if d.counted else 1 - d.chance))
+    return sorted(doubts, key=lambda doubt: (not doubt.counted, doubt.confidence))
 
 
 def doubts_answered(counted: CountedProcedure, log: Sequence[Correction], decided: Decided) -> int:
@@ -174,14 +179,14 @@ def doubts_answered(counted: CountedProcedure, log: Sequence[Correction], decide
     logs of earlier versions.
     """
     answers = applied_corrections(log, decided)
-    asked = {frozenset(answer.tracklets) for answer in answers if answer.asked}
-    answered, reviewed = len(asked), decided.restored | decided.undecided
+    answered_views = {frozenset(answer.tracklets) for answer in answers if answer.answers_doubt}
+    answered, reviewed = len(answered_views), decided.restored | decided.undecided
     for polyp in counted.doubtful:
         ids = {tracklet.tracklet_id for tracklet in polyp.tracklets}
-        if all(ids.isdisjoint(views) for views in asked):
+        if all(ids.isdisjoint(views) for views in answered_views):
             answered += ids <= decided.removed or not ids.isdisjoint(reviewed)
-    for alarm in counted.asked_alarms:
-        if all(alarm.tracklet_id not in views for views in asked):
+    for alarm in counted.doubtful_alarms:
+        if all(alarm.tracklet_id not in views for views in answered_views):
             answered += alarm.tracklet_id in reviewed | decided.removed
     return answered
 
@@ -330,7 +335,7 @@ def question_facts(
 
 
 def change_of(solved: Solved, doubt: Doubt, point: OperatingPoint) -> int:
-    """Change of a count, in polyps, if a doubt is right.
+    """Change of a count, in polyps, if the views were wrongly counted or left out.
 
     Without a polyp usually -1: each link depends on all views of the procedure, so that others may
     change too. A false alarm that is asked about is a further polyp, because links do not join it.
